@@ -1,0 +1,1 @@
+"""Extreme multi-label classification: from text and clicks to ranked labels."""

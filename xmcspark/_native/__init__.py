@@ -1,0 +1,1 @@
+"""Compiled kernels, built from `native/`. Internal: they trust their arguments."""

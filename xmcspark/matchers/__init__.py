@@ -1,0 +1,1 @@
+"""Linear matchers on a label tree: training, beam search, ensembles."""

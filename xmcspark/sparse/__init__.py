@@ -1,0 +1,1 @@
+"""CSR matrices and their product."""

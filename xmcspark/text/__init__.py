@@ -1,0 +1,1 @@
+"""Hybrid TF-IDF."""

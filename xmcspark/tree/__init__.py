@@ -1,0 +1,1 @@
+"""Hierarchical label trees."""
