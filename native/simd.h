@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 namespace xmc {
 
@@ -15,11 +18,14 @@ typedef float f32x16 __attribute__((vector_size(64)));
 typedef int32_t i32x16 __attribute__((vector_size(64)));
 
 #define XMC_INLINE inline __attribute__((always_inline))
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define XMC_HAS_WIDE_ISA
+#endif
 
 enum class Isa { generic = 0, avx2 = 1, avx512 = 2 };
 
 inline Isa detected_isa() {
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef XMC_HAS_WIDE_ISA
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
     return Isa::avx512;
@@ -46,8 +52,8 @@ inline Isa isa() {
 
 // XMC_MULTIVERSION(name, (int n, float* x), (n, x)) defines `void name(int n, float* x)`, which runs
 // `name_body(n, x)` compiled for the best instruction set of the CPU. Declare the body, and what is hot
-// inside it, XMC_INLINE.
-#if defined(__x86_64__) && defined(__GNUC__)
+// inside it, XMC_INLINE. For plain loops; code on vector types goes through every_isa.h.
+#ifdef XMC_HAS_WIDE_ISA
 #define XMC_MULTIVERSION(name, params, args)                                                  \
   __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt"))) inline void name##_avx2 params {      \
     name##_body args;                                                                         \

@@ -161,7 +161,8 @@ def _as_matrix(lists: pa.Array, n_labels: int, where: str) -> sp.csr_matrix:
     if len(bad):
         row = int(np.searchsorted(indptr, bad[0], side="right")) - 1
         raise InputError(
-            f"{where}, row {row}: label id {indices[bad[0]]} is not in 0..{n_labels - 1}, the ids of labels.parquet"
+            f"{where}, row {row}: label id {indices[bad[0]]} is not in 0..{n_labels - 1}, "
+            "the ids of labels.parquet"
         )
     ones = np.ones(len(indices), np.float32)
     Y = sp.csr_matrix((ones, indices.astype(np.int32), indptr), shape=(len(lists), n_labels))

@@ -70,7 +70,8 @@ class _Zipf:
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         ranks = np.searchsorted(self._cumulative, rng.random(size) * self._cumulative[-1], side="right")
-        return np.minimum(ranks, len(self._cumulative) - 1)
+        capped: np.ndarray = np.minimum(ranks, len(self._cumulative) - 1)
+        return capped
 
 
 class _Lexicon:

@@ -1,0 +1,96 @@
+// The training rows of one tree node, cut out of X and made compact.
+//
+// All children of a node share the same rows (paper 1, eq. 6), so this is built once a node. Features are
+// renumbered in order of first appearance, which puts frequent ones close together. A feature that occurs in
+// one row only needs no weight of its own while solving: its weight is that row's dual variable times its
+// value, so such features are folded into one number per row and written out at the end.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "span.h"
+
+namespace xmc {
+
+struct Entry {
+  int32_t feature;
+  float value;
+};
+
+struct NodeProblem {
+  std::vector<int64_t> start;        // [rows + 1] into shared
+  std::vector<Entry> shared;         // compact feature, value
+  std::vector<int64_t> single_start; // [rows + 1] into singles
+  std::vector<Entry> singles;        // feature of X that no other row of the node has, value
+  std::vector<float> single_norm2;   // [rows] sum of squares of the row's singles
+  std::vector<float> norm2;          // [rows] sum of squares of the whole row
+  std::vector<int32_t> features;     // compact feature -> feature of X
+
+  int64_t rows() const { return (int64_t)norm2.size(); }
+};
+
+// Scratch of one thread, as long as X has columns; all zero between uses.
+struct FeatureMap {
+  std::vector<int32_t> slot;
+  explicit FeatureMap(int64_t cols) : slot((size_t)cols, 0) {}
+};
+
+// `fold_singles` = false keeps every feature as a shared one (a warm start needs their weights).
+inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool fold_singles, FeatureMap& map,
+                               NodeProblem& out) {
+  const int64_t n = rows.size();
+  Span<int32_t> slot(map.slot);
+  int64_t nnz = 0;
+  // slot counts: 0 unseen, -1 seen once, -2 seen more often.
+  for (int64_t r = 0; r < n; ++r) {
+    const auto indices = X.row_indices(rows[r]);
+    nnz += indices.size();
+    for (int64_t p = 0; p < indices.size(); ++p) {
+      int32_t& s = slot[indices[p]];
+      s = s == 0 && fold_singles ? -1 : -2;
+    }
+  }
+  if (nnz > (int64_t)UINT32_MAX)
+    throw std::length_error("one tree node has " + std::to_string(nnz) +
+                            " stored feature values; at most 2^32 are supported: give fewer rows");
+  out.start.resize(n + 1);
+  out.single_start.resize(n + 1);
+  out.norm2.resize(n);
+  out.single_norm2.resize(n);
+  out.shared.clear();
+  out.shared.reserve(nnz);
+  out.singles.clear();
+  out.features.clear();
+  for (int64_t r = 0; r < n; ++r) {
+    out.start[r] = (int64_t)out.shared.size();
+    out.single_start[r] = (int64_t)out.singles.size();
+    const auto indices = X.row_indices(rows[r]);
+    const auto values = X.row_data(rows[r]);
+    double whole = 0, alone = 0;
+    for (int64_t p = 0; p < indices.size(); ++p) {
+      const int32_t f = indices[p];
+      const float x = values[p];
+      int32_t& s = slot[f];
+      whole += (double)x * x;
+      if (s == -1) {
+        out.singles.push_back({f, x});
+        alone += (double)x * x;
+        s = 0;
+        continue;
+      }
+      if (s == -2) {
+        out.features.push_back(f);
+        s = (int32_t)out.features.size();  // compact feature + 1
+      }
+      out.shared.push_back({s - 1, x});
+    }
+    out.norm2[r] = (float)whole;
+    out.single_norm2[r] = (float)alone;
+  }
+  out.start[n] = (int64_t)out.shared.size();
+  out.single_start[n] = (int64_t)out.singles.size();
+  for (int32_t f : out.features) slot[f] = 0;
+}
+
+}  // namespace xmc

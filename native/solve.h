@@ -1,0 +1,81 @@
+// Sixteen L2-regularised one-vs-all problems over the same rows, by dual coordinate descent.
+//
+// Per lane the method is that of Hsieh et al. (ICML 2008, algorithm 3; squared hinge, hinge) and, for the
+// logistic loss, the one-variable problems of Yu et al. (MLJ 2011) solved for the margin. W is held as
+// [feature][16 lanes], so one row's dot products and updates are contiguous vector operations. A lane never
+// looks at another: solved alone or with fifteen siblings, a problem has the same answer bit for bit.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "lanes.h"
+#include "node_problem.h"
+#include "random.h"
+
+namespace xmc {
+
+enum class Loss : int { squared_hinge = 0, hinge = 1, logistic = 2 };
+
+struct SolverSettings {
+  Loss loss = Loss::squared_hinge;
+  float tolerance = 0.1f;   // stop when the projected gradients span no more than this
+  int max_sweeps = 100;
+  float bias = 1.0f;        // value of the constant feature; 0 = none
+  uint64_t seed = 0;        // of the order in which rows are visited
+};
+
+// One dual variable per lane: a row seen as positive or negative example by each of the lanes. All that a step
+// needs besides the features, in half a cache line, because examples are visited at random.
+struct Example {
+  uint32_t start = 0;       // of the row's shared features
+  int32_t count = 0;        // of them
+  float norm2 = 0;          // of the whole row with the constant feature
+  float single_norm2 = 0;   // of the features no other row has
+  int32_t costs = -1;       // index into LaneProblem::costs; -1 = the two uniform costs
+  int32_t twin = -1;        // the row's other example, if it has a soft target
+  uint16_t positive = 0;    // bit per lane: +1, else -1
+  uint16_t enabled = 0;     // bit per lane: takes part (cost above zero)
+  uint16_t active = 0;      // bit per lane: enabled and not set aside
+};
+
+struct LaneProblem {
+  const NodeProblem* node = nullptr;
+  SolverSettings settings;
+  float cost_positive = 1, cost_negative = 1;
+  std::vector<Example> examples;  // one a row, then the negative parts of soft targets
+  std::vector<Lanes> costs;       // of examples whose costs are not the uniform ones
+  uint32_t lanes = 0;             // bit per lane in use
+  LaneBuffer weights, alphas, margins;
+  Span<Lanes> W, alpha, margin;   // W[feature], alpha[example] with its sign, margin[example] (logistic only)
+  Lanes w_bias;
+  bool warm = false;              // W and w_bias hold weights to start from
+  int sweeps = 0;
+
+  // What the features that only this row has are multiplied with to give their weights.
+  f32x16 row_alpha(int64_t row) const {
+    const int32_t twin = examples[row].twin;
+    return twin < 0 ? alpha[row].v : alpha[row].v + alpha[twin].v;
+  }
+};
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+}  // namespace xmc
+
+#define XMC_EACH_ISA "solve_lanes.h"
+#include "every_isa.h"
+
+namespace xmc {
+
+inline void solve_lane_problem(LaneProblem& p) {
+  switch (isa()) {
+#ifdef XMC_HAS_WIDE_ISA
+    case Isa::avx512: return avx512::solve(p);
+    case Isa::avx2: return avx2::solve(p);
+#endif
+    default: return generic::solve(p);
+  }
+}
+
+}  // namespace xmc

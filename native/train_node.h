@@ -1,0 +1,252 @@
+// Trains the matchers of one tree node: cuts its problem out of X and Y, solves its children sixteen at a
+// time and keeps the weights that survive pruning.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "node_problem.h"
+#include "solve.h"
+#include "span.h"
+
+namespace xmc {
+
+// Everything the nodes of one tree level share. Columns of Y, U and rows of W are the level's children,
+// numbered left to right, so a node's children are consecutive.
+struct LevelProblem {
+  CsrView X, Y;                       // Y: targets in (0, 1]
+  Span<const float> relevance;        // cost of each entry of Y; empty = 1
+  Span<const int64_t> child_ptr;      // node -> its children
+  Span<const uint64_t> node_seed;
+  Span<const int64_t> node_rows_ptr;  // node -> its training rows, increasing
+  Span<const int32_t> node_rows;
+  Span<const uint8_t> whole;          // 0: only the node's pairs in Y and U train on this row; empty = all 1
+  CsrView U;                          // user-supplied negatives; no rows = none
+  CsrView W;                          // weights to start from; no rows = none
+  Span<const float> w_bias;
+  SolverSettings settings;
+  float cost_positive = 1, cost_negative = 1;
+  float threshold = 0;                // weights below it in absolute value are dropped
+  int64_t max_weights = 0;            // per child, the largest; 0 = all
+};
+
+struct Weight {
+  int32_t feature;
+  float value;
+};
+
+struct NodeMatchers {
+  std::vector<std::vector<Weight>> weights;  // per child, by increasing feature
+  std::vector<float> bias;
+};
+
+class NodeTrainer {
+ public:
+  NodeTrainer(const LevelProblem& level, FeatureMap& map) : level_(level), map_(map) {}
+
+  // The node's rows, features and targets: once, before any group.
+  void open(int64_t node) {
+    seed_ = level_.node_seed[node];
+    first_child_ = level_.child_ptr[node];
+    children_ = level_.child_ptr[node + 1] - first_child_;
+    rows_ = level_.node_rows.slice(level_.node_rows_ptr[node], level_.node_rows_ptr[node + 1]);
+    whole_ = level_.whole.empty()
+                 ? level_.whole
+                 : level_.whole.slice(level_.node_rows_ptr[node], level_.node_rows_ptr[node + 1]);
+    build_node_problem(level_.X, rows_, !warm(), map_, problem_);
+    collect_targets();
+    sort_features();
+    out_.weights.assign((size_t)children_, {});
+    out_.bias.assign((size_t)children_, 0.0f);
+  }
+
+  int64_t groups() const { return (children_ + kLanes - 1) / kLanes; }
+
+  // Solves children [16 group, 16 group + 16). Groups are independent: several threads may each take some,
+  // with a LaneProblem of their own.
+  void solve(int64_t group, LaneProblem& lane) {
+    lane.node = &problem_;
+    lane.settings = level_.settings;
+    lane.settings.seed = seed_;
+    lane.cost_positive = level_.cost_positive;
+    lane.cost_negative = level_.cost_negative;
+    const int64_t used = std::min<int64_t>(kLanes, children_ - group * kLanes);
+    lane.lanes = (1u << used) - 1;
+    make_examples(group, lane);
+    lane.W = lane.weights.zeroed((int64_t)problem_.features.size());
+    lane.alpha = lane.alphas.zeroed((int64_t)lane.examples.size());
+    lane.margin = lane.margins.zeroed(
+        lane.settings.loss == Loss::logistic ? (int64_t)lane.examples.size() : 0);
+    lane.w_bias.v = f32x16{};
+    lane.warm = warm();
+    if (lane.warm) load_weights(group, used, lane);
+    solve_lane_problem(lane);
+    for (int64_t l = 0; l < used; ++l) out_.bias[group * kLanes + l] = lane.w_bias.v[l] * lane.settings.bias;
+    collect_weights(group, used, lane);
+  }
+
+  NodeMatchers& matchers() { return out_; }
+
+ private:
+  struct Target {
+    int32_t row;
+    uint8_t lane;
+    bool negative;  // user-supplied negative
+    float target, relevance;
+  };
+  struct Source {  // where the weight of a feature comes from when written out
+    int32_t feature;
+    int32_t shared;  // compact feature, or -1 - row for a feature only that row has
+    float value;     // the row's value of such a feature
+  };
+
+  bool warm() const { return level_.W.indptr.size() > 1; }
+
+  static int64_t first_at_least(Span<const int32_t> indices, int64_t column) {
+    return std::lower_bound(indices.begin(), indices.end(), (int32_t)column) - indices.begin();
+  }
+
+  // The node's part of Y and U, by group of children.
+  void collect_targets() {
+    targets_.assign((size_t)groups(), {});
+    for (int64_t r = 0; r < rows_.size(); ++r) {
+      const auto labels = level_.Y.row_indices(rows_[r]);
+      const auto values = level_.Y.row_data(rows_[r]);
+      const int64_t base = level_.Y.indptr[rows_[r]];
+      for (int64_t p = first_at_least(labels, first_child_); p < labels.size(); ++p) {
+        const int64_t child = labels[p] - first_child_;
+        if (child >= children_) break;
+        const float cost = level_.relevance.empty() ? 1.0f : level_.relevance[base + p];
+        targets_[child / kLanes].push_back({(int32_t)r, (uint8_t)(child % kLanes), false, values[p], cost});
+      }
+      if (level_.U.indptr.size() <= 1) continue;
+      const auto negatives = level_.U.row_indices(rows_[r]);
+      for (int64_t p = first_at_least(negatives, first_child_); p < negatives.size(); ++p) {
+        const int64_t child = negatives[p] - first_child_;
+        if (child >= children_) break;
+        targets_[child / kLanes].push_back({(int32_t)r, (uint8_t)(child % kLanes), true, 0.0f, 1.0f});
+      }
+    }
+  }
+
+  // An example a row; a second one for rows with a soft target, whose negative part is (1 - y) l(-1).
+  void make_examples(int64_t group, LaneProblem& lane) const {
+    const int64_t n = problem_.rows();
+    lane.examples.assign((size_t)n, Example{});
+    lane.costs.clear();
+    for (int64_t r = 0; r < n; ++r) {
+      Example& e = lane.examples[r];
+      e.start = (uint32_t)problem_.start[r];
+      e.count = (int32_t)(problem_.start[r + 1] - problem_.start[r]);
+      e.norm2 = problem_.norm2[r] + lane.settings.bias * lane.settings.bias;
+      e.single_norm2 = problem_.single_norm2[r];
+      e.enabled = whole_.empty() || whole_[r] ? (uint16_t)lane.lanes : 0;
+    }
+    const auto& targets = targets_[group];
+    for (size_t a = 0, b; a < targets.size(); a = b) {
+      for (b = a; b < targets.size() && targets[b].row == targets[a].row; ++b) {}
+      add_targets(&targets[a], &targets[0] + b, lane);
+    }
+  }
+
+  void add_targets(const Target* begin, const Target* end, LaneProblem& lane) const {
+    const int32_t row = begin->row;
+    uint16_t soft = 0;
+    bool uniform = true;
+    for (const Target* t = begin; t < end; ++t) {
+      const uint16_t bit = (uint16_t)(1u << t->lane);
+      lane.examples[row].enabled |= bit;
+      if (t->negative) continue;
+      lane.examples[row].positive |= bit;
+      if (t->target < 1.0f) soft |= bit;
+      if (t->target < 1.0f || t->relevance != 1.0f) uniform = false;
+    }
+    if (uniform) return;
+    Lanes costs;
+    costs.v = f32x16{} + lane.cost_negative;
+    Lanes rest;
+    rest.v = f32x16{};
+    for (const Target* t = begin; t < end; ++t) {
+      if (t->negative) continue;
+      costs.v[t->lane] = lane.cost_positive * t->relevance * t->target;
+      rest.v[t->lane] = lane.cost_negative * (1.0f - t->target);
+      if (!(costs.v[t->lane] > 0)) lane.examples[row].enabled &= (uint16_t)~(1u << t->lane);
+    }
+    lane.examples[row].costs = (int32_t)lane.costs.size();
+    lane.costs.push_back(costs);
+    if (!soft) return;
+    Example negative_part = lane.examples[row];
+    negative_part.positive = 0;
+    negative_part.enabled = soft;
+    negative_part.twin = row;
+    negative_part.costs = (int32_t)lane.costs.size();
+    lane.costs.push_back(rest);
+    lane.examples[row].twin = (int32_t)lane.examples.size();
+    lane.examples.push_back(negative_part);
+  }
+
+  void sort_features() {
+    sources_.clear();
+    for (size_t f = 0; f < problem_.features.size(); ++f)
+      sources_.push_back({problem_.features[f], (int32_t)f, 0.0f});
+    for (int64_t r = 0; r < problem_.rows(); ++r)
+      for (int64_t q = problem_.single_start[r]; q < problem_.single_start[r + 1]; ++q)
+        sources_.push_back({problem_.singles[q].feature, (int32_t)(-1 - r), problem_.singles[q].value});
+    std::sort(sources_.begin(), sources_.end(),
+              [](const Source& a, const Source& b) { return a.feature < b.feature; });
+  }
+
+  void load_weights(int64_t group, int64_t used, LaneProblem& lane) const {
+    for (int64_t l = 0; l < used; ++l) {
+      const int64_t child = first_child_ + group * kLanes + l;
+      const auto features = level_.W.row_indices(child);
+      const auto values = level_.W.row_data(child);
+      size_t at = 0;
+      for (int64_t p = 0; p < features.size(); ++p) {
+        while (at < sources_.size() && sources_[at].feature < features[p]) ++at;
+        if (at < sources_.size() && sources_[at].feature == features[p]) lane.W[sources_[at].shared].v[l] = values[p];
+      }
+      if (lane.settings.bias > 0) lane.w_bias.v[l] = level_.w_bias[child] / lane.settings.bias;
+    }
+  }
+
+  void collect_weights(int64_t group, int64_t used, LaneProblem& lane) {
+    const float threshold = level_.threshold;
+    for (const Source& s : sources_) {
+      const f32x16 w = s.shared >= 0 ? lane.W[s.shared].v : lane.row_alpha(-1 - s.shared) * s.value;
+      for (uint32_t left = generic::surviving(w, threshold) & lane.lanes; left; left &= left - 1) {
+        const int l = __builtin_ctz(left);
+        out_.weights[group * kLanes + l].push_back({s.feature, w[l]});
+      }
+    }
+    for (int64_t l = 0; l < used; ++l) keep_largest(out_.weights[group * kLanes + l]);
+  }
+
+  void keep_largest(std::vector<Weight>& weights) const {
+    const size_t most = (size_t)level_.max_weights;
+    if (most > 0 && weights.size() > most) {
+      std::nth_element(weights.begin(), weights.begin() + most, weights.end(), [](const Weight& a, const Weight& b) {
+        const float x = std::fabs(a.value), y = std::fabs(b.value);
+        return x != y ? x > y : a.feature < b.feature;
+      });
+      weights.resize(most);
+      std::sort(weights.begin(), weights.end(),
+                [](const Weight& a, const Weight& b) { return a.feature < b.feature; });
+    }
+    weights.shrink_to_fit();
+  }
+
+  const LevelProblem& level_;
+  FeatureMap& map_;
+  NodeProblem problem_;
+  NodeMatchers out_;
+  Span<const int32_t> rows_;
+  Span<const uint8_t> whole_;
+  uint64_t seed_ = 0;
+  int64_t first_child_ = 0, children_ = 0;
+  std::vector<std::vector<Target>> targets_;
+  std::vector<Source> sources_;
+};
+
+}  // namespace xmc
