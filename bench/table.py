@@ -1,0 +1,78 @@
+"""The tables people read: one row a step, one column a system, each number with its ratio to xmcspark's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.systems import STEPS, SUMS, SYSTEMS
+
+OURS = "xmcspark"
+# Variants with other negatives compare with each other.
+_REFERENCE = {"pecos-man": "xmcspark-man"}
+_ONE_BY_ONE = ("tfidf_one_ms", "predict_one_ms")
+
+
+def text_table(rows: list[list[str]]) -> str:
+    """Rows (the first is the header) as a Markdown table with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |" for row in rows
+    ]
+    return "\n".join([lines[0], "| " + " | ".join("-" * w for w in widths) + " |", *lines[1:]])
+
+
+def steps_table(result: dict[str, Any], key: str) -> str:
+    """All steps and sums by `key`: cpu_s, wall_s or peak_mb. Single-query steps are in milliseconds."""
+    records = {(r["step"], r["system"]): r for r in [*result["steps"], *result["sums"]]}
+    systems = _systems(result)
+    unit = {"cpu_s": "CPU s", "wall_s": "wall s", "peak_mb": "peak MB"}[key]
+    rows = [[unit, *systems]]
+    measured = [step for step in (*STEPS, *SUMS) if any((step, system) in records for system in systems)]
+    rows += [[_title(step), *(_cell(records, step, system, key) for system in systems)] for step in measured]
+    return text_table(rows)
+
+
+def quality_table(result: dict[str, Any]) -> str:
+    """Precision, tightness of the trees and size of the models."""
+    systems = [s for s in _systems(result) if s in result["quality"] or s in result["trees"]]
+    if not systems:
+        return ""
+    rows = [["", "P@1", "P@3", "P@5", "label-leaf cosine", "leaves", "largest leaf", "model MB"]]
+    for system in systems:
+        scores, tree = result["quality"].get(system, {}), result["trees"].get(system, {})
+        size = result["facts"].get(system, {}).get("model_mb")
+        rows.append(
+            [
+                system,
+                *(f"{100 * scores[f'P@{k}']:.2f}" if scores else "" for k in (1, 3, 5)),
+                f"{tree['leaf_cosine']:.4f}" if tree else "",
+                *(f"{tree[name]:.0f}" if tree else "" for name in ("leaves", "largest_leaf")),
+                "" if size is None else f"{size:.1f}",
+            ]
+        )
+    return text_table(rows)
+
+
+def _systems(result: dict[str, Any]) -> list[str]:
+    seen = {record["system"] for record in result["steps"]}
+    return [name for name in SYSTEMS if name in seen]
+
+
+def _title(step: str) -> str:
+    return f"**{step}**" if step in SUMS else step
+
+
+def _cell(records: dict[tuple[str, str], dict[str, Any]], step: str, system: str, key: str) -> str:
+    record = records.get((step, system))
+    if record is None:
+        return ""
+    if key == "wall_s" and step in _ONE_BY_ONE:
+        text = f"{record['p50_ms']:.3f} ms (p99 {record['p99_ms']:.3f})"
+    elif key == "cpu_s" and step in _ONE_BY_ONE:
+        text = f"{1e3 * record[key]:.3f} ms"
+    else:
+        text = f"{record[key]:.0f}" if key == "peak_mb" else f"{record[key]:.3g}"
+    ours = records.get((step, _REFERENCE.get(system, OURS)))
+    if ours is None or system.startswith(OURS) or not ours[key]:
+        return text
+    return f"{text} ({record[key] / ours[key]:.1f}×)"

@@ -1,0 +1,1 @@
+"""One thin entry point per job of ./spark-submit.sh."""
