@@ -37,9 +37,11 @@ class Predictions:
             )
         if labels.dtype != np.int32 and labels.size and (labels.min() < -1 or labels.max() >= 2**31 - 1):
             raise InputError("predictions: a label is outside 0..2^31 - 2 (or -1 for none)")
-        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which `check` names
-            object.__setattr__(self, "scores", np.ascontiguousarray(scores, np.float32))
+        if scores.dtype != np.float32:
+            with np.errstate(over="ignore"):  # too large becomes infinite, which `check` names
+                scores = scores.astype(np.float32)
         object.__setattr__(self, "labels", np.ascontiguousarray(labels, np.int32))
+        object.__setattr__(self, "scores", np.ascontiguousarray(scores))
 
     @property
     def rows(self) -> int:

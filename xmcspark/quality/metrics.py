@@ -57,14 +57,12 @@ def evaluate(
     """
     Y = positives_of(Y_test)
     profile = profile or LabelProfile.plain(Y.shape[1])
-    predictions.check(Y.shape[1])
-    total = partial_metrics(predictions.slice_rows(0, 0), _slice(Y, 0, 0), profile, ks, metrics)
-    if predictions.rows != Y.shape[0]:
-        raise InputError(f"predictions have {predictions.rows} rows, Y_test {Y.shape[0]}: they must agree")
+    ks, chosen = _checked_ks(ks), _checked_metrics(metrics, profile)
+    _check_together(predictions, Y, profile)
+    total = _part(predictions.slice_rows(0, 0), _slice(Y, 0, 0), profile, ks, chosen)
     for start in range(0, Y.shape[0], _BLOCK_ROWS):
         stop = min(start + _BLOCK_ROWS, Y.shape[0])
-        block = predictions.slice_rows(start, stop)
-        total += partial_metrics(block, _slice(Y, start, stop), profile, ks, metrics)
+        total += _part(predictions.slice_rows(start, stop), _slice(Y, start, stop), profile, ks, chosen)
     return finish_metrics(total, profile)
 
 
@@ -77,12 +75,16 @@ def partial_metrics(
 ) -> PartialMetrics:
     """The part of some rows; label ids in `predictions` and Y are places in `profile` (see its `take`)."""
     positives = positives_of(Y)
-    ks, chosen = _checked_ks(ks), _checked_metrics(metrics, profile)
-    if positives.shape[1] != profile.n_labels:
-        raise InputError(f"Y_test has {positives.shape[1]} labels, the label profile {profile.n_labels}")
-    truth = Truth.of(predictions.top(max(ks)), positives)
-    row_metrics = tuple(metric for metric in chosen if metric in ROW_METRICS)
-    label_metrics = tuple(metric for metric in chosen if metric in LABEL_METRICS)
+    _check_together(predictions, positives, profile)
+    return _part(predictions, positives, profile, _checked_ks(ks), _checked_metrics(metrics, profile))
+
+
+def _part(
+    predictions: Predictions, Y: Csr, profile: LabelProfile, ks: tuple[int, ...], metrics: tuple[str, ...]
+) -> PartialMetrics:
+    truth = Truth.of(predictions.top(max(ks)), Y)
+    row_metrics = tuple(metric for metric in metrics if metric in ROW_METRICS)
+    label_metrics = tuple(metric for metric in metrics if metric in LABEL_METRICS)
     counts = label_counts_of(predictions, truth, profile, ks)
     return PartialMetrics(row_statistics(truth, profile, ks, row_metrics), counts, label_metrics)
 
@@ -104,6 +106,16 @@ def positives_of(Y: Any) -> Csr:
         return matrix
     indptr = np.concatenate(([0], np.cumsum(kept)))[matrix.indptr]
     return Csr(indptr.astype(np.int64), matrix.indices[kept], matrix.data[kept], matrix.shape)
+
+
+def _check_together(predictions: Predictions, Y: Csr, profile: LabelProfile) -> None:
+    if predictions.rows != Y.shape[0]:
+        raise InputError(f"predictions have {predictions.rows} rows, Y_test {Y.shape[0]}: they must agree")
+    if Y.shape[1] != profile.n_labels:
+        raise InputError(
+            f"Y_test has {Y.shape[1]} labels, the label profile {profile.n_labels}: they must agree"
+        )
+    predictions.check(Y.shape[1])
 
 
 def _slice(Y: Csr, start: int, stop: int) -> Csr:
