@@ -33,10 +33,9 @@ class Truth:
         return Truth(positives.shape[0], row, positives.indices, positives.data.astype(np.float64), position)
 
     def hits(self) -> np.ndarray:
-        """The entries that were predicted, by row and then by place: sums then run in ranking order."""
+        """The entries that were predicted, by place: those among the first k are a prefix, for every k."""
         found = np.flatnonzero(self.position >= 0)
-        key = self.row[found] * (int(self.position.max(initial=0)) + 1) + self.position[found]
-        result: np.ndarray = found[np.argsort(key)]
+        result: np.ndarray = found[np.argsort(self.position[found].astype(np.int16), kind="stable")]
         return result
 
 
@@ -122,9 +121,9 @@ class _Cells:
 
     def gather(self, k: int, weights: np.ndarray | None = None) -> np.ndarray:
         """Per cell, the number (or the total weight) of hits among the first k."""
-        counted = self.position < k
-        chosen = None if weights is None else weights[counted]
-        return np.bincount(self._of_hit[counted], chosen, len(self.cell))
+        first = int(np.searchsorted(self.position, k))
+        chosen = None if weights is None else weights[:first]
+        return np.bincount(self._of_hit[:first], chosen, len(self.cell))
 
     def add_by_bin(self, into: np.ndarray, integers: np.ndarray) -> None:
         for b in range(self.n_bins):
