@@ -1,0 +1,99 @@
+"""xmcspark itself, through the same public functions a data scientist would call: Tfidf, pifa, build_tree,
+train_matchers and the packed searcher. Settings are the peers': 16-way, leaves of 100, threshold 0.1."""
+
+import os
+import sys
+
+import numpy as np
+import scipy.sparse as sp
+from stopwatch import folder_mb, run_job
+
+sys.path.insert(0, os.environ.get("XMCSPARK_ROOT", "."))
+
+AFTER_TREE = ("train", "predict_batch", "predict_one_ms")
+
+
+def main(job):
+    if job.wants("tfidf_fit", "tfidf_transform", "tfidf_fit_transform", "tfidf_one_ms"):
+        text(job)
+    if job.wants("pifa", "tree", *AFTER_TREE):
+        train(job)
+    if job.wants(*AFTER_TREE):
+        predict(job)
+
+
+def text(job):
+    texts = job.texts("train")
+    if job.wants("tfidf_fit_transform"):
+        job.measure("tfidf_fit_transform", lambda: new_vectorizer(job).fit_transform(texts))
+    vectorizer = job.measure("tfidf_fit", lambda: new_vectorizer(job).fit(texts))
+    X = job.measure("tfidf_transform", lambda: vectorizer.transform(texts))
+    job.measure_one_by_one("tfidf_one_ms", lambda text: vectorizer.transform([text]), texts)
+    if job.save_features:
+        for name, matrix in (("X", X), ("Xt", vectorizer.transform(job.texts("test")))):
+            sp.save_npz(job.scratch / f"{name}.npz", as_scipy(matrix), compressed=False)
+
+
+def new_vectorizer(job):
+    from xmcspark.text.tfidf import Tfidf, Vectorizer
+
+    parts = [Vectorizer(analyzer=v["analyzer"], ngrams=tuple(v["ngrams"])) for v in job.vectorizers]
+    return Tfidf(parts, threads=job.threads)
+
+
+def train(job):
+    X, Y = job.matrix("X"), job.matrix("Y")
+    tree = build(job, X, Y)
+    if not job.wants(*AFTER_TREE):
+        return
+    from xmcspark.matchers.train import train_matchers
+
+    settings = {"threshold": 0.1, "negatives": job.negatives, "seed": job.seed}
+    model = job.measure(
+        "train", lambda: train_matchers(X, Y, tree, threads=job.threads, **settings), again=False
+    )
+    model.save(job.scratch / "model")
+    job.facts["model_mb"] = folder_mb(job.scratch / "model")
+
+
+def build(job, X, Y):
+    """The label tree, or None if only the label features were asked for."""
+    from xmcspark.labels.features import pifa
+    from xmcspark.tree.build import build_tree
+
+    Z = job.measure("pifa", lambda: pifa(X, Y, threads=job.threads))
+    if not job.wants("tree", *AFTER_TREE):
+        return None
+    tree = job.measure(
+        "tree", lambda: build_tree(Z, branching=16, max_leaf=100, seed=job.seed, threads=job.threads)
+    )
+    np.save(job.scratch / "leaves.npy", leaf_of_label(tree))
+    return tree
+
+
+def leaf_of_label(tree):
+    """The leaf of each label, from the children of the last level of nodes."""
+    sizes = np.diff(tree.child_ptr[-1])
+    leaves = np.empty(tree.n_labels, np.int32)
+    leaves[tree.labels] = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    return leaves
+
+
+def predict(job):
+    from xmcspark.matchers.model import load_searcher
+
+    searcher = load_searcher(job.scratch / "model")
+    Xt = job.matrix("Xt")
+    search = {"beam": job.beam, "top_k": job.top_k}
+    found = job.measure("predict_batch", lambda: searcher.predict(Xt, threads=job.threads, **search))
+    np.save(job.scratch / "top.npy", found.labels)
+    cuts = Xt.indptr[1:-1]
+    rows = list(zip(np.split(Xt.indices, cuts), np.split(Xt.data, cuts), strict=True))
+    job.measure_one_by_one("predict_one_ms", lambda row: searcher.predict_one(*row, **search), rows)
+
+
+def as_scipy(matrix):
+    return matrix if sp.issparse(matrix) else matrix.to_scipy()
+
+
+run_job(main)
