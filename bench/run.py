@@ -92,7 +92,7 @@ def _run(
         "beam": plan.beam,
         "top_k": plan.top_k,
         "seed": seed,
-        "negatives": system.negatives,
+        "options": system.options,
         "vectorizers": VECTORIZERS,
         "save_features": save_features,
     }

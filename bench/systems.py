@@ -3,8 +3,9 @@ has. Adding a peer is one line here, one adapter and, if it needs its own enviro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ADAPTERS = Path(__file__).parent / "adapters"
 
@@ -30,7 +31,8 @@ class System:
     adapter: str
     environment: str | None
     steps: tuple[str, ...]
-    negatives: str = "tfn"  # tfn, man, tfn+man
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)  # step: arguments of the library's call
+    beside: str = "xmcspark"  # whose numbers its ratios are to
 
     @property
     def script(self) -> Path:
@@ -40,19 +42,31 @@ class System:
 _PECOS_STEPS = tuple(step for step in STEPS if step != "tfidf_fit_transform")
 _TRAIN_STEPS = ("train", "predict_batch", "predict_one_ms")
 
+
+def _ours(name: str, steps: tuple[str, ...], **options: dict[str, Any]) -> System:
+    return System(name, "run_xmcspark.py", None, steps, options)
+
+
+def _pecos(name: str, steps: tuple[str, ...], beside: str = "xmcspark", **options: dict[str, Any]) -> System:
+    return System(name, "run_pecos.py", "pecos", steps, options, beside)
+
+
 SYSTEMS = {
     system.name: system
     for system in (
-        System("xmcspark", "run_xmcspark.py", None, STEPS),
-        System("xmcspark-man", "run_xmcspark.py", None, _TRAIN_STEPS, "tfn+man"),
-        System("pecos", "run_pecos.py", "pecos", _PECOS_STEPS),
-        System("pecos-man", "run_pecos.py", "pecos", _TRAIN_STEPS, "tfn+man"),
+        _ours("xmcspark", STEPS),
+        _pecos("pecos", _PECOS_STEPS),
         System("omikuji", "run_omikuji.py", "omikuji", _TRAIN_STEPS),
         System("napkinxc", "run_napkinxc.py", "napkinxc", _TRAIN_STEPS),
         System("sklearn", "run_sklearn.py", "sklearn", TEXT_STEPS),
         System("scipy", "run_product.py", "sklearn", ("pifa",)),
         System("mkl", "run_product.py", "mkl", ("pifa",)),
         System("torch", "run_product.py", "pecos", ("pifa",)),
+        # Variants: negatives of the beam besides those of the true parents, and costs by relevance.
+        _ours("xmcspark-man", _TRAIN_STEPS, train={"negatives": "tfn+man"}),
+        _pecos("pecos-man", _TRAIN_STEPS, "xmcspark-man", train={"negative_sampling_scheme": "tfn+man"}),
+        _ours("xmcspark-cost", _TRAIN_STEPS, train={"cost_sensitive": True}),
+        _pecos("pecos-cost", _TRAIN_STEPS, "xmcspark-cost", train={"rel_mode": "induce", "rel_norm": "l1"}),
     )
 }
 DEFAULT_PEERS = ("pecos", "omikuji", "napkinxc", "sklearn", "scipy", "mkl", "torch")

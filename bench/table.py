@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bench.systems import STEPS, SUMS, SYSTEMS
 
 OURS = "xmcspark"
-# Variants with other negatives compare with each other.
-_REFERENCE = {"pecos-man": "xmcspark-man"}
 _ONE_BY_ONE = ("tfidf_one_ms", "predict_one_ms")
 
 
@@ -23,7 +22,7 @@ def text_table(rows: list[list[str]]) -> str:
 
 def steps_table(result: dict[str, Any], key: str) -> str:
     """All steps and sums by `key`: cpu_s, wall_s or peak_mb. Single-query steps are in milliseconds."""
-    records = {(r["step"], r["system"]): r for r in [*result["steps"], *result["sums"]]}
+    records = {(r["step"], r["system"]): r for r in _all(result)}
     systems = _systems(result)
     unit = {"cpu_s": "CPU s", "wall_s": "wall s", "peak_mb": "peak MB"}[key]
     rows = [[unit, *systems]]
@@ -53,6 +52,41 @@ def quality_table(result: dict[str, Any]) -> str:
     return text_table(rows)
 
 
+def growth_table(results: list[dict[str, Any]]) -> str:
+    """Our CPU seconds by size of generated data, and the cost of a doubling; "" for fewer than two sizes."""
+    generated = [r for r in results if r["data"]["name"].startswith("generated")]
+    threads = min((r["settings"]["threads"] for r in generated), default=1)
+    by_size = {r["data"]["instances"]: r for r in generated if r["settings"]["threads"] == threads}
+    sizes = sorted(by_size)
+    if len(sizes) < 2:
+        return ""
+    costs = {
+        size: {r["step"]: r["cpu_s"] for r in _all(by_size[size]) if r["system"] == OURS} for size in sizes
+    }
+    titles = [f"{size:,} × {by_size[size]['data']['labels']:,}" for size in sizes]
+    rows = [["CPU s", *titles]]
+    for step in (*(s for s in STEPS if s not in _ONE_BY_ONE), *SUMS):
+        cells = [_growth_cell(costs, sizes, i, step) for i in range(len(sizes))]
+        if any(cells):
+            rows.append([_title(step), *cells])
+    return text_table(rows)
+
+
+def _growth_cell(costs: dict[int, dict[str, float]], sizes: list[int], i: int, step: str) -> str:
+    now = costs[sizes[i]].get(step)
+    before = costs[sizes[i - 1]].get(step) if i else None
+    if now is None:
+        return ""
+    if not before:
+        return f"{now:.3g}"
+    doublings = math.log2(sizes[i] / sizes[i - 1])
+    return f"{now:.3g} ({(now / before) ** (1 / doublings):.2f}×)"
+
+
+def _all(result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*result["steps"], *result["sums"]]
+
+
 def _systems(result: dict[str, Any]) -> list[str]:
     seen = {record["system"] for record in result["steps"]}
     return [name for name in SYSTEMS if name in seen]
@@ -72,7 +106,7 @@ def _cell(records: dict[tuple[str, str], dict[str, Any]], step: str, system: str
         text = f"{1e3 * record[key]:.3f} ms"
     else:
         text = f"{record[key]:.0f}" if key == "peak_mb" else f"{record[key]:.3g}"
-    ours = records.get((step, _REFERENCE.get(system, OURS)))
+    ours = records.get((step, SYSTEMS[system].beside))
     if ours is None or system.startswith(OURS) or not ours[key]:
         return text
     return f"{text} ({record[key] / ours[key]:.1f}×)"

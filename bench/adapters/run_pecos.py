@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from pecos.utils.featurization.text.vectorizers import Tfidf
 from pecos.xmc import Indexer, LabelEmbeddingFactory
 from pecos.xmc.xlinear.model import XLinearModel
-from stopwatch import folder_mb, ranked, run_job
+from stopwatch import WARM_UP, folder_mb, ranked, run_job
 
 AFTER_TREE = ("train", "predict_batch", "predict_one_ms")
 
@@ -23,6 +23,7 @@ def main(job):
 
 def text(job):
     texts = job.texts("train")
+    Tfidf.train(texts[:WARM_UP], text_settings(job)).predict(texts[:WARM_UP], threads=job.threads)
     vectorizer = job.measure("tfidf_fit", lambda: Tfidf.train(texts, text_settings(job)))
     job.measure("tfidf_transform", lambda: vectorizer.predict(texts, threads=job.threads))
     job.measure_one_by_one("tfidf_one_ms", lambda t: vectorizer.predict([t], threads=1), texts)
@@ -43,7 +44,7 @@ def train(job):
     if not job.wants(*AFTER_TREE):
         return
     by_column = Y.tocsc()
-    settings = {"threshold": 0.1, "negative_sampling_scheme": job.negatives, "threads": job.threads}
+    settings = {"threshold": 0.1, "threads": job.threads, **job.options.get("train", {})}
     search = {"beam_size": job.beam, "only_topk": job.top_k}
     trained = job.measure(
         "train", lambda: XLinearModel.train(X, by_column, C=chain, **settings, **search), again=False

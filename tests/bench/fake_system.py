@@ -25,7 +25,7 @@ def main(job):
         np.save(job.scratch / "top.npy", top)
         np.save(job.scratch / "leaves.npy", np.arange(Y.shape[1]) % 2)
     job.measure_one_by_one("predict_one_ms", str, list(range(200)))
-    job.facts["seen"] = [job.threads, job.beam, job.seed, job.negatives]
+    job.facts["seen"] = [job.threads, job.beam, job.seed, job.options]
 
 
 run_job(main)

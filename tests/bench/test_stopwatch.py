@@ -24,7 +24,7 @@ def new_job(tmp_path):
             "beam": 10,
             "top_k": 10,
             "seed": 0,
-            "negatives": "tfn",
+            "options": {},
             "vectorizers": [],
             "steps": steps,
         }

@@ -70,9 +70,9 @@ def test_a_system_that_clusters_inside_training_has_the_sum_and_others_do_not(re
     assert step(result, "tree_and_train", "pecos-man", "sums") is None
 
 
-def test_table_shows_ratios_to_ours(result):
+def test_table_shows_ratios_to_ours_and_of_variants_to_our_variant(result):
     train = next(line for line in steps_table(result, "cpu_s").splitlines() if line.startswith("| train"))
-    assert [cell.strip() for cell in train.split("|")[2:-1]] == ["3", "7 (2.3×)", "9", "9 (3.0×)"]
+    assert [cell.strip() for cell in train.split("|")[2:-1]] == ["3", "7 (2.3×)", "9 (3.0×)", "9"]
 
 
 def test_quality_table_has_percent_trees_and_sizes(result):
@@ -86,3 +86,14 @@ def test_report_names_machine_date_data_and_failures(result):
     report = render([result])
     for text in ("## tiny, 2 threads", "a CPU", "2030-01-02", "10 × 5 labels", "mkl: no such library"):
         assert text in report
+
+
+def test_report_shows_what_a_doubling_costs(result):
+    def sized(instances, factor):
+        steps = [{**r, "cpu_s": r["cpu_s"] * factor} for r in result["steps"]]
+        data = {**result["data"], "name": "generated", "instances": instances}
+        return {**result, "steps": steps, "data": data}
+
+    assert "## Growth" not in render([sized(1000, 1)])
+    growth = render([sized(4000, 9), sized(1000, 1)]).split("## Growth")[1]
+    assert "27 (3.00×)" in next(line for line in growth.splitlines() if line.startswith("| train"))
