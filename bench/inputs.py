@@ -1,5 +1,5 @@
 """What the systems read: one folder with the texts a line each, Y for training and test, and the features X
-that every system trains on, so that the later steps compare like with like."""
+and label features Z that every system works on, so that the later steps compare like with like."""
 
 from __future__ import annotations
 

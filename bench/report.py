@@ -13,11 +13,12 @@ from bench.table import growth_table, quality_table, steps_table
 
 _LEGEND = """Written by `python -m bench.report`; do not edit. Medians over the repeats of a run, systems
 interleaved, each in its own process and environment. In brackets: how many times xmcspark's number (above 1,
-xmcspark is better). From `pifa` on, all systems work on the same X and Y. omikuji and napkinxc cluster inside
-`train`; scikit-learn has no threads for TF-IDF. Sums: `tfidf_total` = fit and transform (in one pass where a
-system can), `tree_and_train` = pifa + tree + train, `text_to_model` = all of these. The variants `-man` train
-with TFN + MAN negatives, `-cost` with costs by relevance; their ratios are to xmcspark's variant. Single
-queries: median per query. Peak memory is that of the whole process in the step, inputs included."""
+xmcspark is better). From `pifa` on, all systems work on the same X and Y, trees on the same Z. omikuji and
+napkinxc cluster inside `train`; scikit-learn has no threads for TF-IDF. Sums: `tfidf_total` = fit and
+transform (in one pass where a system can), `tree_and_train` = pifa + tree + train, `text_to_model` = all of
+these. The variants `-man` train with TFN + MAN negatives, `-cost` with costs by relevance; their ratios are to
+xmcspark's variant. Single queries: median per query. Peak memory is that of the whole process in the step,
+inputs included."""
 
 
 _GROWTH = """CPU seconds of xmcspark on generated data of growing size; in brackets: what doubling instances

@@ -69,11 +69,13 @@ def compare(name: str, dataset: Dataset, plan: Plan, work: Path) -> dict[str, An
 
 
 def _make_features(plan: Plan, work: Path) -> None:
-    """X and Xt for all systems, outside the timings."""
+    """X, Xt and Z for all systems, outside the timings."""
     system = SYSTEMS[plan.features_from]
     print(f"features for all by {system.name}", file=sys.stderr, flush=True)
     _run(system, ["tfidf_fit", "tfidf_transform"], plan, work, plan.seed, save_features=True)
     inputs.adopt(work / system.name, work / "inputs")
+    Z = quality.label_features(*(sp.load_npz(work / "inputs" / f"{name}.npz") for name in "XY"))
+    sp.save_npz(work / "inputs" / "Z.npz", Z, compressed=False)
 
 
 def _run(
@@ -129,7 +131,7 @@ def _judged(answer: dict[str, Any], system: System, dataset: Dataset, work: Path
         answer["quality"] = quality.precision(np.load(scratch / "top.npy"), dataset.test.Y, dataset.exclude)
     if (scratch / "leaves.npy").exists():
         leaves = np.load(scratch / "leaves.npy")
-        Z = quality.label_features(sp.load_npz(work / "inputs" / "X.npz"), dataset.train.Y)
+        Z = sp.load_npz(work / "inputs" / "Z.npz")
         sizes = np.bincount(leaves)
         answer["tree"] = {
             "leaf_cosine": quality.leaf_cosine(leaves, Z),

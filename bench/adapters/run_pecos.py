@@ -55,9 +55,12 @@ def train(job):
 
 def tree(job, X, Y):
     """Its cluster chain, or None if only the label features were asked for."""
-    Z = job.measure("pifa", lambda: LabelEmbeddingFactory.create(Y, X, method="pifa", threads=job.threads))
+    if job.wants("pifa"):
+        plain = {"normalized_Y": False, "threads": job.threads}  # paper 1, eq. 1, as everybody here
+        job.measure("pifa", lambda: LabelEmbeddingFactory.create(Y, X, **plain))
     if not job.wants("tree", *AFTER_TREE):
         return None
+    Z = job.matrix("Z")
     chain = job.measure("tree", lambda: Indexer.gen(Z, threads=job.threads, seed=job.seed))
     leaves = sp.csr_matrix(chain[-1])
     np.save(job.scratch / "leaves.npy", leaves.indices[leaves.indptr[:-1]].astype(np.int32))

@@ -19,7 +19,7 @@ def main(job):
 
 
 def pifa(multiply, X, Y):
-    Z = multiply(normalize(Y, axis=1).T.tocsr(), X)
+    Z = multiply(Y.T.tocsr(), X)
     Z.sort_indices()
     return normalize(Z, axis=1, copy=False)
 

@@ -64,12 +64,15 @@ def train(job):
 
 def build(job, X, Y):
     """The label tree, or None if only the label features were asked for."""
-    from xmcspark.labels.features import pifa
-    from xmcspark.tree.build import build_tree
+    if job.wants("pifa"):
+        from xmcspark.labels.features import pifa
 
-    Z = job.measure("pifa", lambda: pifa(X, Y, threads=job.threads))
+        job.measure("pifa", lambda: pifa(X, Y, threads=job.threads))
     if not job.wants("tree", *AFTER_TREE):
         return None
+    from xmcspark.tree.build import build_tree
+
+    Z = job.matrix("Z")
     settings = {"branching": 16, "max_leaf": 100, "seed": job.seed, **job.options.get("tree", {})}
     tree = job.measure("tree", lambda: build_tree(Z, threads=job.threads, **settings))
     np.save(job.scratch / "leaves.npy", leaf_of_label(tree))

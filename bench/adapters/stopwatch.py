@@ -47,7 +47,7 @@ class Job:
         return self.inputs / f"{split}.txt"
 
     def matrix(self, name):
-        """X, Xt, Y or Yt, as scipy CSR float32 with sorted indices."""
+        """X, Xt, Y, Yt or Z, as scipy CSR float32 with sorted indices."""
         return sp.load_npz(self.inputs / f"{name}.npz").tocsr()
 
     def measure(self, step, run, again=True):
