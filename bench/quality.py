@@ -30,7 +30,7 @@ def leaf_cosine(leaves: np.ndarray, Z: sp.csr_matrix) -> float:
 
 
 def label_features(X: sp.csr_matrix, Y: sp.csr_matrix) -> sp.csr_matrix:
-    """PIFA with scipy (paper 1, eq. 1): the rows of Yᵀ·X, of length 1. All trees are built and judged on it."""
+    """PIFA with scipy (paper 1, eq. 1): the rows of Yᵀ·X, of length 1. All trees are built on it."""
     Z = sp.csr_matrix(Y.T.tocsr() @ X)
     Z.sort_indices()
     lengths = np.sqrt(np.asarray(Z.multiply(Z).sum(axis=1)).ravel())

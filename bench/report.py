@@ -16,8 +16,8 @@ interleaved, each in its own process and environment. In brackets: how many time
 xmcspark is better). From `pifa` on, all systems work on the same X and Y, trees on the same Z. omikuji and
 napkinxc cluster inside `train`; scikit-learn has no threads for TF-IDF. Sums: `tfidf_total` = fit and
 transform (in one pass where a system can), `tree_and_train` = pifa + tree + train, `text_to_model` = all of
-these. The variants `-man` train with TFN + MAN negatives, `-cost` with costs by relevance; their ratios are to
-xmcspark's variant. Single queries: median per query. Peak memory is that of the whole process in the step,
+these. The variants `-man` train with TFN + MAN negatives, `-cost` with costs by relevance; their ratios are
+to xmcspark's variant. Single queries: median per query. Peak memory is that of the whole process in the step,
 inputs included."""
 
 
