@@ -14,6 +14,26 @@ cdef extern from "span.h" namespace "xmc" nogil:
         T* ptr
         int64_t len
 
+cdef extern from "text_table.h" namespace "xmc" nogil:
+    cdef cppclass Buffer[T]:
+        T* data()
+        size_t size()
+    cdef cppclass Slot:
+        pass
+    cdef cppclass SlotView:
+        SlotView()
+        SlotView(const uint8_t*, int64_t)
+    cdef cppclass StringView:
+        Span[const int64_t] start
+        Span[const uint8_t] bytes
+    cdef cppclass StringTable:
+        Buffer[Slot]& slots()
+        vector[uint8_t]& bytes()
+        vector[int64_t]& starts()
+    cdef cppclass PairTable:
+        Buffer[Slot]& slots()
+    const uint32_t kNone
+
 cdef extern from "text_reader.h" namespace "xmc" nogil:
     cdef enum class WordRule(int):
         pairs
@@ -52,27 +72,10 @@ cdef extern from "text_count.h" namespace "xmc" nogil:
         void merge() except +
         int64_t grams(int)
         void counts(int, Span[int64_t], Span[int64_t]) except +
-        void spell(int, Span[const int64_t], vector[uint8_t]&, Span[int64_t]) except +
+        void spell(int, Span[const int64_t], Buffer[uint8_t]&, Span[int64_t]) except +
         void bounds(Span[int64_t]) except +
         void number(int, Span[const int32_t]) except +
         void write(const Weighting&, int64_t, int, Span[int64_t], Span[int32_t], Span[float]) except +
-
-cdef extern from "text_table.h" namespace "xmc" nogil:
-    cdef cppclass Slot:
-        pass
-    cdef cppclass SlotView:
-        SlotView()
-        SlotView(const uint8_t*, int64_t)
-    cdef cppclass StringView:
-        Span[const int64_t] start
-        Span[const uint8_t] bytes
-    cdef cppclass StringTable:
-        vector[Slot]& slots()
-        vector[uint8_t]& bytes()
-        vector[int64_t]& starts()
-    cdef cppclass PairTable:
-        vector[Slot]& slots()
-    const uint32_t kNone
 
 cdef extern from "text_lookup.h" namespace "xmc" nogil:
     cdef cppclass FrozenTables "xmc::FrozenDictionary::Tables":
@@ -174,7 +177,12 @@ cdef Documents documents_of(const int64_t[::1] offsets, const uint8_t[::1] data)
     return documents
 
 
-cdef bytes_array(vector[uint8_t]& values):
+ctypedef fused ByteBuffer:
+    vector[uint8_t]
+    Buffer[uint8_t]
+
+
+cdef bytes_array(ByteBuffer& values):
     cdef int64_t n = values.size()
     return np.array(<const uint8_t[:n]> values.data()) if n else np.empty(0, np.uint8)
 
@@ -189,7 +197,7 @@ cdef int32_array(vector[int32_t]& values):
     return np.array(<const int32_t[:n]> values.data()) if n else np.empty(0, np.int32)
 
 
-cdef slot_array(vector[Slot]& slots):
+cdef slot_array(Buffer[Slot]& slots):
     """Slots as uint64[n, 2]: key, then node in the low and value in the high half."""
     cdef int64_t n = 16 * slots.size()
     if n == 0:
@@ -326,7 +334,7 @@ cdef class Counter:
 
     def grams(self, int v, const int64_t[::1] positions):
         """(offsets, data) of the text of these grams of vectorizer `v`."""
-        cdef vector[uint8_t] text
+        cdef Buffer[uint8_t] text
         offsets = np.zeros(positions.shape[0] + 1, np.int64)
         cdef int64_t[::1] ends = offsets[1:]
         self.counter.get().spell(v, read_int64(positions), text, write_int64(ends))

@@ -87,7 +87,7 @@ class CorpusCounter {
   }
 
   // The text of the grams at these positions of the order; ends[i] is where the text of gram i ends.
-  void spell(int v, Span<const int64_t> positions, std::vector<uint8_t>& text, Span<int64_t> ends) const {
+  void spell(int v, Span<const int64_t> positions, Buffer<uint8_t>& text, Span<int64_t> ends) const {
     const GramOrder order(workers_[0]->dictionary);
     for (int64_t i = 0; i < positions.size(); ++i) {
       XMC_CHECK(positions[i] >= 0 && positions[i] < grams(v), "position of a gram");
@@ -151,9 +151,10 @@ class CorpusCounter {
       if (++document == 0) throw std::length_error("more than 2^32 - 1 documents for one thread");
       reader.read(text, n);
       int64_t distinct = 0;
-      for (uint32_t gram : reader.loose) distinct += dictionary.count(gram, document);
+      for (uint32_t gram : reader.loose) dictionary.prefetch_count(gram);
       for (uint32_t chunk : reader.chunks)
-        for (uint32_t gram : reader.grams_of(chunk)) distinct += dictionary.count(gram, document);
+        for (uint32_t gram : reader.cache.grams(chunk)) distinct += dictionary.count(gram, document);
+      for (uint32_t gram : reader.loose) distinct += dictionary.count(gram, document);
       if (!rows) return;
       rows->chunks.insert(rows->chunks.end(), reader.chunks.begin(), reader.chunks.end());
       rows->loose.insert(rows->loose.end(), reader.loose.begin(), reader.loose.end());
@@ -161,31 +162,41 @@ class CorpusCounter {
     }
 
     // Turns the grams of the chunks into features.
-    void number(std::vector<uint32_t>& feature_of_gram) {
+    void number(Buffer<uint32_t>& feature_of_gram) {
       feature_of.swap(feature_of_gram);
-      for (uint32_t& gram : reader.chunk_grams) gram = feature_of[gram];
+      reader.cache.renumber(feature_of);
     }
 
     GrowingDictionary dictionary;
     DocumentReader<GrowingDictionary> reader;
     std::vector<uint8_t> scratch;
-    std::vector<uint32_t> gram_in_all;  // gram of this worker -> gram of worker 0
-    std::vector<uint32_t> feature_of;   // gram of this worker -> feature
+    Buffer<uint32_t> gram_in_all;  // gram of this worker -> gram of worker 0
+    Buffer<uint32_t> feature_of;   // gram of this worker -> feature
     uint32_t document = 0;
   };
 
   void write_task(Rows& rows, const Weighting& weighting, RowBuilder& builder, int64_t at, Span<int64_t> nnz,
                   Span<int32_t> indices, Span<float> data) const {
     const Worker& worker = *workers_[rows.worker];
-    const uint32_t *chunk = rows.chunks.data(), *loose = rows.loose.data();
+    const ChunkCache& cache = worker.reader.cache;
+    const Span<const uint32_t> chunks(rows.chunks.data(), (int64_t)rows.chunks.size());
+    const Span<const uint32_t> loose(rows.loose.data(), (int64_t)rows.loose.size());
+    constexpr int64_t kAhead = 12;  // memory under way
+    int64_t c = 0, l = 0;
     for (size_t r = 0; r < rows.shapes.size(); ++r) {
-      const RowShape& shape = rows.shapes[r];
-      for (uint32_t i = 0; i < shape.loose; ++i) builder.add(worker.feature_of[*loose++]);
-      for (uint32_t i = 0; i < shape.chunks; ++i)
-        for (uint32_t feature : worker.reader.grams_of(*chunk++)) builder.add(feature);
-      const int64_t end = at + builder.distinct();
-      nnz[r] = builder.distinct();
-      builder.finish(weighting, indices.slice(at, end).ptr, data.slice(at, end).ptr);
+      for (const int64_t stop = l + rows.shapes[r].loose; l < stop; ++l) {
+        __builtin_prefetch(&worker.feature_of[loose[std::min(l + kAhead, loose.size() - 1)]]);
+        const uint32_t feature = worker.feature_of[loose[l]];
+        weighting.prefetch(feature);
+        builder.add(feature);
+      }
+      for (const int64_t stop = c + rows.shapes[r].chunks; c < stop; ++c) {
+        cache.prefetch_record(chunks[std::min(c + kAhead, chunks.size() - 1)]);
+        for (uint32_t feature : cache.grams(chunks[c])) builder.add(feature);
+      }
+      nnz[r] = builder.sort();
+      const int64_t end = at + nnz[r];
+      builder.write(weighting, indices.slice(at, end).ptr, data.slice(at, end).ptr);
       at = end;
     }
     rows = Rows();
@@ -214,8 +225,8 @@ class CorpusCounter {
   const TextShape shape_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Rows> rows_;
-  std::vector<std::vector<GramPlace>> places_;
-  std::vector<uint32_t> feature_of_;  // merged gram -> feature
+  std::vector<Buffer<GramPlace>> places_;
+  Buffer<uint32_t> feature_of_;  // merged gram -> feature
   int64_t documents_ = 0;
   bool merged_ = false;
 };

@@ -18,11 +18,11 @@ class GrowingDictionary {
   // The grams of one vectorizer. A gram is numbered across vectorizers; a word or string or pair within
   // its own table.
   struct Tables {
-    std::vector<uint32_t> unigram;                // word -> gram, kNone if unigrams do not count
+    Buffer<uint32_t> unigram;                // word -> gram, kNone if unigrams do not count
     std::vector<PairTable> levels;                // [n - 2]: (node of the first n - 1 words, last word)
-    std::vector<std::vector<uint32_t>> level_gram;  // [n - 2][node] -> gram, kNone if n < min_n
+    std::vector<Buffer<uint32_t>> level_gram;  // [n - 2][node] -> gram, kNone if n < min_n
     StringTable strings;                          // character grams
-    std::vector<uint32_t> string_gram;            // [node] -> gram
+    Buffer<uint32_t> string_gram;            // [node] -> gram
   };
 
   explicit GrowingDictionary(const TextShape& shape) : shape_(shape), tables(shape.vectorizers.size()) {}
@@ -59,6 +59,8 @@ class GrowingDictionary {
     return {found.first->node, found.first->value};
   }
 
+  XMC_INLINE void prefetch_count(uint32_t gram) const { __builtin_prefetch(&counts[gram]); }
+
   // Counts one occurrence in `document`; 1 if it is the first there.
   XMC_INLINE int64_t count(uint32_t gram, uint32_t document) {
     Count& c = counts[gram];
@@ -74,8 +76,8 @@ class GrowingDictionary {
   int64_t grams() const { return (int64_t)counts.size(); }
 
   // Adds what `other` counted, and returns the gram here of each gram there. `other` loses its tables.
-  std::vector<uint32_t> absorb(GrowingDictionary& other) {
-    std::vector<uint32_t> gram_here(other.counts.size(), kNone), word_here(other.words.size());
+  Buffer<uint32_t> absorb(GrowingDictionary& other) {
+    Buffer<uint32_t> gram_here(other.counts.size(), kNone), word_here(other.words.size());
     other.words.pad();
     for (size_t w = 0; w < word_here.size(); ++w) word_here[w] = word(other.words.data(w), other.words.length(w));
     for (size_t v = 0; v < tables.size(); ++v) {
@@ -104,8 +106,8 @@ class GrowingDictionary {
  public:
   StringTable words;
   std::vector<Tables> tables;
-  std::vector<Count> counts;      // [gram]
-  std::vector<uint64_t> repeats;  // [gram] occurrences beyond the first of each document
+  Buffer<Count> counts;      // [gram]
+  Buffer<uint64_t> repeats;  // [gram] occurrences beyond the first of each document
 
  private:
   uint32_t new_gram() {
@@ -120,10 +122,10 @@ class GrowingDictionary {
     tables[v].level_gram.emplace_back();
   }
 
-  void absorb_levels(int v, const Tables& there, const std::vector<uint32_t>& word_here,
-                     std::vector<uint32_t>& gram_here) {
+  void absorb_levels(int v, const Tables& there, const Buffer<uint32_t>& word_here,
+                     Buffer<uint32_t>& gram_here) {
     constexpr int64_t kAhead = 8;  // look-ups under way
-    std::vector<uint32_t> prefix_here = word_here, node_here;
+    Buffer<uint32_t> prefix_here = word_here, node_here;
     for (size_t level = 0; level < there.levels.size(); ++level) {
       const PairTable& pairs = there.levels[level];
       auto here = [&](int64_t node) {

@@ -187,8 +187,8 @@ class Transformer {
     worker.reader.read(text, n);
     for (uint32_t feature : worker.reader.loose) worker.builder.add(feature);
     for (uint32_t chunk : worker.reader.chunks)
-      for (uint32_t feature : worker.reader.grams_of(chunk)) worker.builder.add(feature);
-    return worker.builder.distinct();
+      for (uint32_t feature : worker.reader.cache.grams(chunk)) worker.builder.add(feature);
+    return worker.builder.sort();
   }
 
  private:
@@ -202,7 +202,7 @@ class Transformer {
     const int64_t count = collect(text, n, worker), at = (int64_t)task.indices.size();
     task.indices.resize(at + count);
     task.data.resize(at + count);
-    worker.builder.finish(weighting_, task.indices.data() + at, task.data.data() + at);
+    worker.builder.write(weighting_, task.indices.data() + at, task.data.data() + at);
     task.ends.push_back(at + count);
   }
 
@@ -226,7 +226,7 @@ class SingleReader {
     return Transformer::collect(worker_.scratch.data(), n, worker_);
   }
   void write(const Weighting& weighting, int32_t* indices, float* data) {
-    worker_.builder.finish(weighting, indices, data);
+    worker_.builder.write(weighting, indices, data);
   }
 
  private:

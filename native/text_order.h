@@ -19,9 +19,9 @@ struct SortItem {
 };
 
 // Sorts by key, whose top set bit is below `bits`; equal keys keep their order.
-inline void radix_sort(std::vector<SortItem>& items, int bits) {
+inline void radix_sort(Buffer<SortItem>& items, int bits) {
   constexpr int kDigit = 11;
-  std::vector<SortItem> other(items.size());
+  Buffer<SortItem> other(items.size());
   for (int shift = 0; shift < bits; shift += kDigit) {
     int64_t start[(1 << kDigit) + 1] = {0};
     for (const SortItem& item : items) ++start[((item.key >> shift) & ((1 << kDigit) - 1)) + 1];
@@ -34,8 +34,8 @@ inline void radix_sort(std::vector<SortItem>& items, int bits) {
 inline int bits_of(uint64_t n) { return n ? 64 - __builtin_clzll(n) : 0; }
 
 // Numbers of the strings in byte order.
-inline std::vector<uint32_t> sorted_strings(const StringTable& strings) {
-  std::vector<SortItem> items(strings.size());
+inline Buffer<uint32_t> sorted_strings(const StringTable& strings) {
+  Buffer<SortItem> items(strings.size());
   for (int64_t i = 0; i < strings.size(); ++i) {
     uint64_t prefix = 0;
     std::memcpy(&prefix, strings.data(i), std::min<int64_t>(8, strings.length(i)));
@@ -47,7 +47,7 @@ inline std::vector<uint32_t> sorted_strings(const StringTable& strings) {
     const int order = std::memcmp(strings.data(a.id), strings.data(b.id), std::min(n, m));
     return order ? order < 0 : n < m;
   });
-  std::vector<uint32_t> order(items.size());
+  Buffer<uint32_t> order(items.size());
   for (size_t i = 0; i < items.size(); ++i) order[i] = items[i].id;
   return order;
 }
@@ -63,21 +63,21 @@ class GramOrder {
   explicit GramOrder(const GrowingDictionary& dictionary) : dictionary_(dictionary) {}
 
   // The grams of vectorizer v, in order.
-  std::vector<GramPlace> places(int v, const VectorizerShape& shape) {
+  Buffer<GramPlace> places(int v, const VectorizerShape& shape) {
     if (shape.analyzer != Analyzer::word) return character_places(v);
     rank_words();
     const auto& tables = dictionary_.tables[v];
     const size_t top = tables.levels.size() + 1;
     // For each level: nodes in order, and the rank of each one's prefix in the level below.
-    std::vector<std::vector<uint32_t>> nodes(top), parents(top);
+    std::vector<Buffer<uint32_t>> nodes(top), parents(top);
     nodes[0] = words_;
-    std::vector<uint32_t> rank = word_rank_;
+    Buffer<uint32_t> rank = word_rank_;
     for (size_t n = 1; n < top; ++n) rank = sort_level(tables.levels[n - 1], rank, nodes[n], parents[n]);
     return preorder(v, nodes, parents);
   }
 
   // Appends the text of a gram of vectorizer v.
-  void spell(int v, const GramPlace& place, std::vector<uint8_t>& out) const {
+  void spell(int v, const GramPlace& place, Buffer<uint8_t>& out) const {
     const auto& tables = dictionary_.tables[v];
     if (place.level == 0) return append(tables.strings, place.node, out);
     uint32_t words[64];
@@ -97,13 +97,13 @@ class GramOrder {
   }
 
  private:
-  static void append(const StringTable& strings, uint32_t node, std::vector<uint8_t>& out) {
+  static void append(const StringTable& strings, uint32_t node, Buffer<uint8_t>& out) {
     out.insert(out.end(), strings.data(node), strings.data(node) + strings.length(node));
   }
 
-  std::vector<GramPlace> character_places(int v) const {
+  Buffer<GramPlace> character_places(int v) const {
     const auto& tables = dictionary_.tables[v];
-    std::vector<GramPlace> places;
+    Buffer<GramPlace> places;
     places.reserve(tables.strings.size());
     for (uint32_t node : sorted_strings(tables.strings)) places.push_back({0, node, tables.string_gram[node]});
     return places;
@@ -117,10 +117,10 @@ class GramOrder {
   }
 
   // Sorts the nodes of a level by (rank of prefix, rank of last word); returns the rank of each node.
-  std::vector<uint32_t> sort_level(const PairTable& pairs, const std::vector<uint32_t>& prefix_rank,
-                                   std::vector<uint32_t>& nodes, std::vector<uint32_t>& parents) const {
+  Buffer<uint32_t> sort_level(const PairTable& pairs, const Buffer<uint32_t>& prefix_rank,
+                                   Buffer<uint32_t>& nodes, Buffer<uint32_t>& parents) const {
     const int low = bits_of(word_rank_.size());
-    std::vector<SortItem> items(pairs.size());
+    Buffer<SortItem> items(pairs.size());
     for (int64_t i = 0; i < pairs.size(); ++i) {
       const uint64_t key = pairs.key(i);
       items[i] = {(uint64_t)prefix_rank[key >> 32] << low | word_rank_[(uint32_t)key], (uint32_t)i};
@@ -128,7 +128,7 @@ class GramOrder {
     radix_sort(items, low + bits_of(prefix_rank.size()));
     nodes.resize(items.size());
     parents.resize(items.size());
-    std::vector<uint32_t> rank(items.size());
+    Buffer<uint32_t> rank(items.size());
     for (size_t r = 0; r < items.size(); ++r) {
       nodes[r] = items[r].id;
       parents[r] = (uint32_t)(items[r].key >> low);
@@ -138,10 +138,10 @@ class GramOrder {
   }
 
   // A gram comes right before the grams that continue it.
-  std::vector<GramPlace> preorder(int v, const std::vector<std::vector<uint32_t>>& nodes,
-                                  const std::vector<std::vector<uint32_t>>& parents) const {
+  Buffer<GramPlace> preorder(int v, const std::vector<Buffer<uint32_t>>& nodes,
+                                  const std::vector<Buffer<uint32_t>>& parents) const {
     const auto& tables = dictionary_.tables[v];
-    std::vector<GramPlace> places;
+    Buffer<GramPlace> places;
     places.reserve(dictionary_.grams());
     std::vector<size_t> next(nodes.size() + 1, 0), at(nodes.size() + 1, 0);  // per level
     for (size_t w = 0; w < nodes[0].size(); ++w) {
@@ -164,7 +164,7 @@ class GramOrder {
   }
 
   const GrowingDictionary& dictionary_;
-  std::vector<uint32_t> words_, word_rank_;  // words in order; rank of each word
+  Buffer<uint32_t> words_, word_rank_;  // words in order; rank of each word
 };
 
 }  // namespace xmc

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "text_chunks.h"
 #include "text_split.h"
 #include "text_table.h"
 
@@ -34,11 +35,6 @@ struct TextShape {
 // A gram of a dictionary: `node` continues to longer grams, `value` is what it counts as (or kNone).
 struct Gram {
   uint32_t node, value;
-};
-
-struct Chunk {
-  uint32_t grams_begin, grams_end;  // in chunk_grams
-  uint32_t words_begin, words_end;  // in chunk_words
 };
 
 // Dictionary: word(p, n) -> node or kNone; unigram(v, word) -> value; chars(v, p, n) -> value;
@@ -68,65 +64,46 @@ class DocumentReader {
     }
   }
 
-  Span<const uint32_t> grams_of(uint32_t chunk) const {
-    const Chunk& c = chunk_list[chunk];
-    return {chunk_grams.data() + c.grams_begin, (int64_t)c.grams_end - c.grams_begin};
-  }
-
-  std::vector<uint32_t> chunks;  // known chunks of the last document, in order
+  ChunkCache cache;
+  std::vector<uint32_t> chunks;  // cached chunks of the last document, in order
   std::vector<uint32_t> loose;   // its other grams, with repetitions
-  std::vector<Chunk> chunk_list;
-  std::vector<uint32_t> chunk_grams;
 
  private:
-  static constexpr int64_t kChunkBytes = 64;           // longer chunks rarely repeat
-  static constexpr size_t kMostGrams = 1u << 26;       // bounds the memory of the lists
-  static constexpr int64_t kMostChunks = 1ll << 22;
+  struct Piece {
+    const uint8_t* text;
+    int64_t size;
+    uint64_t key;
+  };
 
+  // In passes, so that the memory of each chunk is under way before it is used.
   void read_chunks(const uint8_t* text, int64_t n) {
-    for (int64_t at = 0; at < n;) {
-      int step = split::space_width(text + at);
-      if (step) {
-        at += step;
+    pieces_.clear();
+    split::chunks(text, n, [&](int64_t begin, int64_t end) {
+      pieces_.push_back({text + begin, end - begin, string_key(text + begin, end - begin)});
+      if (cache_chunks_) cache.prefetch(pieces_.back().key);
+    });
+    found_.resize(pieces_.size());
+    for (size_t i = 0; i < pieces_.size(); ++i) found_[i] = cached(pieces_[i]);
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      if (found_[i] == kNone) {
+        analyse(pieces_[i].text, pieces_[i].size, words_, loose);
         continue;
       }
-      const int64_t begin = at;
-      do at += unicode::width(text[at]);
-      while (at < n && !split::space_width(text + at));
-      read_chunk(text + begin, std::min(at, n) - begin);
+      chunks.push_back(found_[i]);
+      if (needs_words_)
+        for (uint32_t word : cache.words(found_[i])) words_.push_back(word);
     }
   }
 
-  XMC_INLINE void read_chunk(const uint8_t* chunk, int64_t n) {
-    if (!cache_chunks_ || n > kChunkBytes) return analyse(chunk, n, words_, loose);
-    uint32_t number;
-    if (cache_full()) {
-      const Slot* known = chunk_table_.find(chunk, n);
-      if (!known) return analyse(chunk, n, words_, loose);
-      number = known->node;
-    } else {
-      const auto found = chunk_table_.intern(chunk, n);
-      number = found.first->node;
-      if (found.second) remember(chunk, n);
-    }
-    chunks.push_back(number);
-    if (!needs_words_) return;
-    const Chunk& c = chunk_list[number];
-    for (uint32_t w = c.words_begin; w < c.words_end; ++w) words_.push_back(chunk_words_[w]);
-  }
-
-  bool cache_full() const {
-    return chunk_table_.size() >= kMostChunks || chunk_grams.size() >= kMostGrams;
-  }
-
-  void remember(const uint8_t* chunk, int64_t n) {
-    Chunk c;
-    c.grams_begin = (uint32_t)chunk_grams.size();
-    c.words_begin = (uint32_t)chunk_words_.size();
-    analyse(chunk, n, chunk_words_, chunk_grams);
-    c.grams_end = (uint32_t)chunk_grams.size();
-    c.words_end = (uint32_t)chunk_words_.size();
-    chunk_list.push_back(c);
+  // The record of a chunk, kNone if it is not for the cache.
+  XMC_INLINE uint32_t cached(const Piece& piece) {
+    if (!cache_chunks_ || piece.size > ChunkCache::kMostBytes) return kNone;
+    if (cache.full()) return cache.find(piece.key, piece.text, piece.size);
+    const uint32_t chunk = cache.intern(piece.key, piece.text, piece.size, [&](auto& words, auto& grams) {
+      analyse(piece.text, piece.size, words, grams);
+    });
+    cache.prefetch_record(chunk);
+    return chunk;
   }
 
   // Appends the words of a chunk, and its unigrams and within-word character grams.
@@ -217,8 +194,8 @@ class DocumentReader {
   Dictionary& dictionary_;
   const bool cache_chunks_;
   bool has_words_ = false, needs_words_ = false, needs_chunks_ = false;
-  StringTable chunk_table_;
-  std::vector<uint32_t> chunk_words_, words_, nodes_;
+  std::vector<Piece> pieces_;
+  std::vector<uint32_t> found_, words_, nodes_;
   std::vector<uint8_t> padded_;
   std::vector<int64_t> starts_;
 };

@@ -28,6 +28,9 @@ struct Weighting {
 
   void add(bool sublinear, bool binary, int norm) { vectorizers.push_back({sublinear, binary, (Norm)norm}); }
 
+  XMC_INLINE void prefetch(uint32_t feature) const {
+    if (feature != kNone) __builtin_prefetch(idf.ptr + feature);
+  }
   double term_weight(int vectorizer, uint32_t count) const {
     if (count == 1 || vectorizers[vectorizer].binary) return 1.0;
     return vectorizers[vectorizer].sublinear ? 1.0 + exact_log((double)count) : (double)count;
@@ -57,34 +60,48 @@ class RowBuilder {
     bits_[word] = old | bit;
     middle_[word >> 6] |= 1ull << (word & 63);
     top_[word >> 12] |= 1ull << ((word >> 6) & 63);
-    ++distinct_;
+    ++added_;
   }
-  int64_t distinct() const { return distinct_; }
 
-  // Writes the row, distinct() long, and starts the next one.
-  void finish(const Weighting& weighting, int32_t* indices, float* data) {
-    drain(indices);
-    std::sort(repeats_.begin(), repeats_.end());
-    weigh(weighting, indices, data);
+  // Ends the row: sorts its features; returns their number.
+  int64_t sort() {
+    if ((int64_t)sorted_.size() < added_ + 2) sorted_.resize(2 * added_ + 64);
+    distinct_ = drain(sorted_.data()) - sorted_.data();
+    if (repeats_.size() > 1) std::sort(repeats_.begin(), repeats_.end());
+    added_ = 0;
+    return distinct_;
+  }
+
+  // Writes the sorted row and starts the next one.
+  void write(const Weighting& weighting, int32_t* indices, float* data) {
+    std::copy(sorted_.begin(), sorted_.begin() + distinct_, indices);
+    weigh(weighting, data);
     repeats_.clear();
-    distinct_ = 0;
   }
 
  private:
-  // The features in increasing order; clears the bitmap.
-  void drain(int32_t* indices) {
+  // The features in increasing order, and where they end; clears the bitmap. Most words hold one or two
+  // bits: writing two at once, wanted or not, spares a branch that could not be predicted.
+  int32_t* drain(int32_t* out) {
     for (size_t t = 0; t < top_.size(); ++t) {
       for (uint64_t high = top_[t]; high; high &= high - 1) {
         const size_t m = t * 64 + __builtin_ctzll(high);
         for (uint64_t mid = middle_[m]; mid; mid &= mid - 1) {
           const size_t w = m * 64 + __builtin_ctzll(mid);
-          for (uint64_t low = bits_[w]; low; low &= low - 1) *indices++ = (int32_t)(w * 64 + __builtin_ctzll(low));
+          const int32_t base = (int32_t)(w * 64);
+          uint64_t low = bits_[w];
+          out[0] = base + __builtin_ctzll(low);
+          low &= low - 1;
+          out[1] = base + __builtin_ctzll(low | 1ull << 63);
+          out += 1 + (low != 0);
+          for (low &= low - 1; low; low &= low - 1) *out++ = base + __builtin_ctzll(low);
           bits_[w] = 0;
         }
         middle_[m] = 0;
       }
       top_[t] = 0;
     }
+    return out;
   }
 
   struct Segment {  // the part of a row that one run of features fills
@@ -93,28 +110,38 @@ class RowBuilder {
     double sum, squares;
   };
 
-  void weigh(const Weighting& weighting, const int32_t* indices, float* data) {
-    values_.resize(distinct_);
+  void weigh(const Weighting& weighting, float* data) {
+    if ((int64_t)values_.size() < distinct_) values_.resize(2 * distinct_ + 64);
+    for (int64_t i = 0; i < distinct_; ++i) values_[i] = weighting.idf[sorted_[i]];
     segments_.clear();
-    const uint32_t *repeat = repeats_.data(), *last = repeat + repeats_.size();
+    const uint32_t* repeat = repeats_.data();
     int64_t run = 0;
-    for (int64_t i = 0; i < distinct_;) {
-      run = weighting.run_of(indices[i], run);
-      Segment part{i, weighting.run_vectorizer[run], 0.0, 0.0};
-      const int64_t stop = weighting.run_start[run + 1];
-      for (; i < distinct_ && indices[i] < stop; ++i) {
-        uint32_t count = 1;
-        for (; repeat != last && *repeat == (uint32_t)indices[i]; ++repeat) ++count;
-        const double idf = weighting.idf[indices[i]];
-        const double value = count == 1 ? idf : idf * weighting.term_weight(part.vectorizer, count);
-        values_[i] = value;
-        part.sum += value;
-        part.squares += value * value;
+    for (int64_t begin = 0; begin < distinct_; begin = segments_.back().end) {
+      run = weighting.run_of(sorted_[begin], run);
+      const auto end = std::lower_bound(sorted_.begin() + begin, sorted_.begin() + distinct_, weighting.run_start[run + 1]);
+      Segment part{end - sorted_.begin(), weighting.run_vectorizer[run], 0.0, 0.0};
+      repeat = apply_repeats(weighting, part.vectorizer, begin, part.end, repeat);
+      for (int64_t i = begin; i < part.end; ++i) {
+        part.sum += values_[i];
+        part.squares += values_[i] * values_[i];
       }
-      part.end = i;
       segments_.push_back(part);
     }
     scale(weighting, data);
+  }
+
+  // Weighs what occurs more than once among sorted features begin to end; returns the next repeat.
+  const uint32_t* apply_repeats(const Weighting& weighting, int vectorizer, int64_t begin, int64_t end,
+                                const uint32_t* repeat) {
+    const uint32_t* last = repeats_.data() + repeats_.size();
+    for (int64_t at = begin; repeat != last && at < end;) {
+      at = std::lower_bound(sorted_.begin() + at, sorted_.begin() + end, (int32_t)*repeat) - sorted_.begin();
+      if (at == end) break;
+      uint32_t count = 1;
+      for (; repeat != last && *repeat == (uint32_t)sorted_[at]; ++repeat) ++count;
+      values_[at] *= weighting.term_weight(vectorizer, count);
+    }
+    return repeat;
   }
 
   static double factor(Norm norm, double sum, double squares) {
@@ -149,8 +176,9 @@ class RowBuilder {
   std::vector<uint64_t> bits_, middle_, top_;
   std::vector<uint32_t> repeats_;
   std::vector<double> values_, sums_;
+  std::vector<int32_t> sorted_;
   std::vector<Segment> segments_;
-  int64_t distinct_ = 0;
+  int64_t added_ = 0, distinct_ = 0;
 };
 
 }  // namespace xmc

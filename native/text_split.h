@@ -22,6 +22,21 @@ XMC_INLINE int space_width(const uint8_t* p) {
   return unicode::classes(unicode::decode(p)) & unicode::kSpace ? unicode::width(c) : 0;
 }
 
+// Calls chunk(begin, end) for each run of text[0:n) without spaces.
+template <class Chunk>
+XMC_INLINE void chunks(const uint8_t* text, int64_t n, Chunk&& chunk) {
+  for (int64_t at = 0; at < n;) {
+    if (const int step = space_width(text + at)) {
+      at += step;
+      continue;
+    }
+    const int64_t begin = at;
+    do at += unicode::width(text[at]);
+    while (at < n && !space_width(text + at));
+    chunk(begin, at < n ? at : n);
+  }
+}
+
 // End of the emoji that starts at `at` (a pictograph or half a flag): with its modifiers, and with what
 // zero-width joiners glue to it.
 inline int64_t emoji_end(const uint8_t* text, int64_t at, int64_t end) {

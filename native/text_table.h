@@ -12,6 +12,7 @@
 
 #include "simd.h"
 #include "span.h"
+#include "text_memory.h"
 
 namespace xmc {
 
@@ -102,12 +103,12 @@ class SlotTable {
   }
   int64_t size() const { return count_; }
   SlotView view() const { return SlotView(Span<const Slot>(slots_.data(), (int64_t)slots_.size())); }
-  std::vector<Slot>& slots() { return slots_; }
+  Buffer<Slot>& slots() { return slots_; }
 
  private:
   void grow() {
     if (count_ >= (int64_t)kNone - 1) throw std::length_error("more than 2^32 - 2 distinct grams in one table");
-    std::vector<Slot> old(slots_.empty() ? 16 : slots_.size() * 2, Slot{kEmpty, 0, 0});
+    Buffer<Slot> old(slots_.empty() ? 16 : slots_.size() * 2, Slot{kEmpty, 0, 0});
     old.swap(slots_);
     shift_ = old.empty() ? 60 : shift_ - 1;
     limit_ = (int64_t)slots_.size() * 5 / 8;
@@ -120,7 +121,7 @@ class SlotTable {
     }
   }
 
-  std::vector<Slot> slots_;
+  Buffer<Slot> slots_;
   int64_t count_ = 0, limit_ = 0;
   int shift_ = 64;
 };
@@ -163,7 +164,7 @@ class StringTable {
   StringView strings() const {
     return {{start_.data(), (int64_t)start_.size()}, {bytes_.data(), (int64_t)bytes_.size()}};
   }
-  std::vector<Slot>& slots() { return table_.slots(); }
+  Buffer<Slot>& slots() { return table_.slots(); }
   std::vector<uint8_t>& bytes() { return bytes_; }
   std::vector<int64_t>& starts() { return start_; }
   // Makes 8 bytes readable at the start of every string; nothing can be added afterwards.
@@ -186,11 +187,11 @@ class PairTable {
   XMC_INLINE void prefetch(uint64_t key) const { table_.prefetch(key); }
   int64_t size() const { return table_.size(); }
   uint64_t key(int64_t node) const { return keys_[node]; }
-  std::vector<Slot>& slots() { return table_.slots(); }
+  Buffer<Slot>& slots() { return table_.slots(); }
 
  private:
   SlotTable table_;
-  std::vector<uint64_t> keys_;
+  Buffer<uint64_t> keys_;
 };
 
 }  // namespace xmc

@@ -46,8 +46,8 @@ class Vectorizer:
                 "1 <= shortest <= longest"
             )
         found += [
-            f"{where}.{key} is {getattr(self, key)!r}: expected an int >= 1 (documents) or a float from 0.0 to 1.0 "
-            "(share of documents)"
+            f"{where}.{key} is {getattr(self, key)!r}: expected an int >= 1 (documents) or a float from 0.0 "
+            "to 1.0 (share of documents)"
             for key in ("min_df", "max_df")
             if not _is_document_bound(getattr(self, key))
         ]

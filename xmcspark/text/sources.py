@@ -103,7 +103,7 @@ def _from_objects(texts: Any, first: int) -> pa.Array:
             except UnicodeEncodeError as error:
                 raise InputError(
                     f"document {first + number} holds half of a surrogate pair at character {error.start}, "
-                    "which no UTF-8 text can: decode it with errors='replace', or as UTF-16 with 'surrogatepass'"
+                    "which no UTF-8 text can: decode it with errors='replace', or as UTF-16"
                 ) from error
         elif not (isinstance(text, bytes) or text is None or text != text):
             raise InputError(
@@ -130,8 +130,8 @@ def _block_of(array: pa.Array, first: int, nulls: str) -> TextBlock:
         if nulls == "error":
             missing = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
             raise InputError(
-                f"document {first + missing} is missing (null); drop such rows, or set nulls='empty' to read them "
-                "as empty documents"
+                f"document {first + missing} is missing (null); drop such rows, or set nulls='empty' to read "
+                "them as empty documents"
             )
         array = array.fill_null(b"" if "binary" in str(array.type) else "")
     wide = "large" in str(array.type)

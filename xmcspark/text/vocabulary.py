@@ -124,8 +124,8 @@ def from_rows(
     """The vocabulary given as rows, such as those of the `vocabulary` table.
 
     `vectorizer`: index of each row's vectorizer; `gram`: Arrow or other array of strings; `feature`: the
-    id of each row, by default its position; `idf`: by default from `df`; `size`: number of features, more than
-    there are rows if some are retired.
+    id of each row, by default its position; `idf`: by default from `df`; `size`: number of features, more
+    than there are rows if some are retired.
     """
     of = np.asarray(vectorizer, np.uint8)
     rows_df = np.asarray(df, np.int64)
@@ -169,8 +169,8 @@ def _row_idf(settings: TfidfSettings, vectorizer: np.ndarray, df: np.ndarray, do
 
 def _spread(values: np.ndarray, row: np.ndarray) -> np.ndarray:
     """values[row], 0 where there is no row."""
-    padded: np.ndarray = np.append(values, values.dtype.type(0))
-    return padded[row]
+    spread: np.ndarray = np.append(values, values.dtype.type(0))[row]
+    return spread
 
 
 def _buffers(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -185,8 +185,8 @@ def kept_grams(df: np.ndarray, occurrences: np.ndarray, vectorizer: Vectorizer, 
     low, high = (_documents(bound, documents) for bound in (vectorizer.min_df, vectorizer.max_df))
     if high < low:
         raise InputError(
-            f"vectorizer {vectorizer.label()}: max_df={vectorizer.max_df} is fewer of the {documents} documents "
-            f"than min_df={vectorizer.min_df}: lower min_df or raise max_df"
+            f"vectorizer {vectorizer.label()}: max_df={vectorizer.max_df} is fewer of the {documents} "
+            f"documents than min_df={vectorizer.min_df}: lower min_df or raise max_df"
         )
     chosen = np.flatnonzero((df >= low) & (df <= high))
     if vectorizer.max_features is not None and len(chosen) > vectorizer.max_features:
