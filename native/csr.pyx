@@ -1,46 +1,54 @@
-"""Validation of compressed sparse rows, before any other kernel sees them."""
+"""Checks and transposition of compressed sparse rows."""
 
 import numpy as np
 
-from libc.math cimport isfinite
+from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
 
+cdef extern from "span.h" namespace "xmc" nogil:
+    cdef cppclass Span[T]:
+        pass
 
-def first_bad_row(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data,
-                  int64_t cols):
+cdef extern from "read_only.h" namespace "xmc" nogil:
+    Span[const T] read_only[T](const T* data, int64_t size)
+
+cdef extern from "csr_check.h" namespace "xmc" nogil:
+    cdef enum class CsrFault:
+        none
+
+    CsrFault check_row_pointers(Span[const int64_t] indptr, int64_t nnz, int64_t& row) except +
+    CsrFault check_csr[V](Span[const int64_t] indptr, Span[const int32_t] indices, Span[const V] data,
+                          int64_t cols, int64_t& row) except +
+    void c_largest_magnitude "xmc::largest_magnitude"(Span[const float] data, float& result) except +
+
+_REASONS = ("", "indptr", "range", "order", "finite")
+
+
+def first_bad_row(const int64_t[::1] indptr, const int32_t[::1] indices, const floating[::1] data, int64_t cols):
     """(row, reason) of the first malformed row, or None.
 
     Reads all three arrays. Reasons: "indptr", "range", "order" (indices not strictly increasing), "finite".
     """
-    cdef int64_t rows = indptr.shape[0] - 1, nnz = indices.shape[0], r, p
-    cdef int64_t bad_row = -1
-    cdef int32_t previous, column
-    cdef int reason = 0
-    if indptr[0] != 0 or indptr[rows] != nnz or data.shape[0] != nnz:
+    cdef int64_t rows = indptr.shape[0] - 1, nnz = indices.shape[0], row = 0
+    cdef int fault
+    if rows < 0 or data.shape[0] != nnz:
         return 0, "indptr"
-    for r in range(rows):
-        if indptr[r + 1] < indptr[r]:
-            return r, "indptr"
     with nogil:
-        for r in range(rows):
-            previous = -1
-            for p in range(indptr[r], indptr[r + 1]):
-                column = indices[p]
-                if column < 0 or column >= cols:
-                    reason = 1
-                elif column <= previous:
-                    reason = 2
-                elif not isfinite(data[p]):
-                    reason = 3
-                if reason:
-                    bad_row = r
-                    break
-                previous = column
-            if reason:
-                break
-    if reason == 0:
-        return None
-    return bad_row, ("", "range", "order", "finite")[reason]
+        if nnz == 0:  # nothing to point at
+            fault = <int> check_row_pointers(read_only[int64_t](&indptr[0], rows + 1), nnz, row)
+        else:
+            fault = <int> check_csr(read_only[int64_t](&indptr[0], rows + 1), read_only[int32_t](&indices[0], nnz),
+                                    read_only(<const floating*> &data[0], nnz), cols, row)
+    return None if fault == 0 else (row, _REASONS[fault])
+
+
+def largest_magnitude(const float[::1] data):
+    """The largest |value|, 0.0 for an empty array."""
+    cdef float result = 0.0
+    if data.shape[0]:
+        with nogil:
+            c_largest_magnitude(read_only[float](&data[0], data.shape[0]), result)
+    return result
 
 
 def transpose(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data, int64_t cols):

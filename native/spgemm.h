@@ -15,7 +15,7 @@ constexpr int64_t kAhead = 8;
 constexpr int64_t kAheadEntries = 128;
 // Up to this many rows are merged; more go through the bitmap, unless the row is so wide that reading
 // the bitmap off would cost more than the terms themselves.
-constexpr int64_t kMergeRows = 4;
+constexpr int64_t kMergeRows = 5;
 constexpr int64_t kColumnsPerTerm = 8 * 4096;
 // Terms in one chunk of rows: its result is a few hundred kilobytes, so it is packed from the cache.
 constexpr int64_t kChunkTerms = 1 << 17;
@@ -216,11 +216,6 @@ inline std::vector<int64_t> chunk_room(const std::vector<int64_t>& starts, Span<
 // Entries to allocate for a product.
 inline int64_t room_needed(Span<const int64_t> bounds) { return chunk_room(chunk_rows(bounds), bounds).back(); }
 
-template <class T>
-Span<const T> read_only(const T* data, int64_t size) {
-  return {data, size};
-}
-
 // All of A B; `out` has room_needed(bounds) entries. Returns the entries.
 template <class V>
 int64_t multiply(const Product<V>& product, Span<const int64_t> bounds, const ProductRows& out,
@@ -239,6 +234,18 @@ int64_t multiply(const Product<V>& product, Span<const int64_t> bounds, const Pr
     });
   });
   return packed.size();
+}
+
+// Each row divided by its length, in double and in the order of its entries; a row of length 0 stays.
+inline void normalise_rows(Span<const int64_t> indptr, Span<const float> data, Span<float> out, int threads) {
+  const int64_t rows = indptr.size() - 1, block = 4096;
+  parallel_for((rows + block - 1) / block, threads, [&](int64_t b, int) {
+    for (int64_t r = b * block; r < std::min(rows, (b + 1) * block); ++r) {
+      const Span<const float> row = data.slice(indptr[r], indptr[r + 1]);
+      const double squares = sum_of_squares<float>(row), scale = squares > 0.0 ? 1.0 / std::sqrt(squares) : 0.0;
+      for (int64_t i = 0; i < row.size(); ++i) out[indptr[r] + i] = (float)(row[i] * scale);
+    }
+  });
 }
 
 }  // namespace xmc

@@ -17,6 +17,9 @@ cdef extern from "span.h" namespace "xmc" nogil:
         Span[const float] data
         int64_t cols
 
+cdef extern from "read_only.h" namespace "xmc" nogil:
+    Span[const T] read_only[T](const T* data, int64_t size)
+
 cdef extern from "<atomic>" namespace "std" nogil:
     cdef cppclass atomic[T]:
         T load()
@@ -43,11 +46,12 @@ cdef extern from "spgemm.h" namespace "xmc" nogil:
         atomic[int64_t] cut_entries
         atomic[cbool] overflow
 
-    Span[const V] read_only[V](const V* data, int64_t size)
     void bound_entries[V](const Product[V]& product, Span[int64_t] bounds) except +
     int64_t room_needed(Span[const int64_t] bounds) except +
     int64_t multiply[V](const Product[V]& product, Span[const int64_t] bounds, const ProductRows& out,
                         ProductCounts& counts, int threads) except +
+    void normalise_rows(Span[const int64_t] indptr, Span[const float] data, Span[float] out,
+                        int threads) except +
 
 
 def product(const int64_t[::1] a_indptr, const int32_t[::1] a_indices, const float[::1] a_data,
@@ -105,3 +109,15 @@ def product(const int64_t[::1] a_indptr, const int32_t[::1] a_indices, const flo
     out_data.resize(nnz, refcheck=False)
     cut = (counts.cut_rows.load(), counts.cut_entries.load())
     return (out_indptr, out_indices, out_data), cut, bool(counts.overflow.load())
+
+
+def normalised(const int64_t[::1] indptr, const float[::1] data, *, int threads=1):
+    """The values of the matrix with each row divided by its length. Reads its arrays only."""
+    out = np.empty(data.shape[0], np.float32)
+    cdef float[::1] out_view = out
+    if data.shape[0]:
+        with nogil:
+            normalise_rows(read_only[int64_t](&indptr[0], indptr.shape[0]),
+                           read_only[float](&data[0], data.shape[0]),
+                           Span[float](&out_view[0], data.shape[0]), threads)
+    return out

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from xmcspark._native.csr import first_bad_row
+from xmcspark._native.csr import first_bad_row, transpose
 from xmcspark.errors import InputError
 
 _REASONS = {
@@ -47,8 +47,6 @@ class Csr:
 
     def transpose(self) -> Csr:
         """The transposed matrix, rows in increasing order."""
-        from xmcspark._native.csr import transpose
-
         indptr, indices, data = transpose(self.indptr, self.indices, self.data, self.shape[1])
         return Csr(indptr, indices, data, (self.shape[1], self.shape[0]))
 
@@ -64,14 +62,16 @@ def as_csr(matrix: Any, name: str = "matrix", *, rows: int | None = None, cols: 
         found = result.shape[axis == "cols"]
         if wanted is not None and found != wanted:
             word = "columns" if axis == "cols" else "rows"
-            raise InputError(f"{name} has {found} {word}, but what it goes with has {wanted}: they must be equal")
+            raise InputError(
+                f"{name} has {found} {word}, but what it goes with has {wanted}: they must be equal"
+            )
     return result
 
 
 def _convert(matrix: Any, name: str) -> Csr:
     if not sp.issparse(matrix):
         matrix = np.asarray(matrix)
-        if matrix.ndim != 2 or not (matrix.dtype.kind in "fiub"):
+        if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
             raise InputError(
                 f"{name} must be a sparse matrix or a 2-d numeric array, not {matrix.dtype} of {matrix.ndim} "
                 "dimensions"
@@ -97,7 +97,9 @@ def _convert(matrix: Any, name: str) -> Csr:
 def _check_compressed(matrix: Any, name: str) -> None:
     """scipy's own conversions read out of bounds on malformed input: look first."""
     if matrix.format == "csc":
-        found = _first_bad(matrix.indptr, matrix.indices, np.zeros(len(matrix.indices), np.float32), matrix.shape[0])
+        found = _first_bad(
+            matrix.indptr, matrix.indices, np.zeros(len(matrix.indices), np.float32), matrix.shape[0]
+        )
         if found is not None and found[1] != "order":
             raise InputError(f"{name}, column {found[0]}: {_REASONS[found[1]]}")
     elif matrix.format == "coo" and matrix.nnz:
@@ -106,15 +108,16 @@ def _check_compressed(matrix: Any, name: str) -> None:
                 raise InputError(f"{name}: {_REASONS['range']}")
 
 
-def _first_bad(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, cols: int) -> tuple[int, str] | None:
+def _first_bad(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, cols: int
+) -> tuple[int, str] | None:
     if indptr.ndim != 1 or indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         return 0, "indptr"
     if len(indices) and (indices.dtype.itemsize > 4) and (indices.min() < 0 or indices.max() >= cols):
         return 0, "range"
-    bad: tuple[int, str] | None = first_bad_row(
+    return first_bad_row(
         np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(indices, np.int32), data, cols
     )
-    return bad
 
 
 def _checked(matrix: Any, name: str) -> Csr | None:
