@@ -104,7 +104,7 @@ cdef extern from "text_lookup.h" namespace "xmc" nogil:
         void write(Span[int64_t], Span[int32_t], Span[float], int) except +
     cdef cppclass SingleReader:
         SingleReader(const TextShape&, FrozenDictionary&, int64_t) except +
-        int64_t read(const uint8_t*, int64_t) except +
+        int64_t read(const uint8_t*, int64_t, const Weighting&) except +
         void write(const Weighting&, int32_t*, float*) except +
 
 cdef extern from "text_bytes.h" namespace "xmc" nogil:
@@ -468,7 +468,7 @@ cdef class Lookup:
         """(indices, values) of one normalised text. Holds the GIL: it uses buffers of this object."""
         cdef Py_ssize_t n = 0
         cdef const char* utf8 = PyUnicode_AsUTF8AndSize(text, &n)
-        cdef int64_t count = self.single.get().read(<const uint8_t*> utf8, n)
+        cdef int64_t count = self.single.get().read(<const uint8_t*> utf8, n, self.weights.weighting)
         indices = np.empty(count, np.int32)
         values = np.empty(count, np.float32)
         cdef int32_t[::1] indices_view = indices

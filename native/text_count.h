@@ -89,9 +89,12 @@ class CorpusCounter {
   // The text of the grams at these positions of the order; ends[i] is where the text of gram i ends.
   void spell(int v, Span<const int64_t> positions, Buffer<uint8_t>& text, Span<int64_t> ends) const {
     const GramOrder order(workers_[0]->dictionary);
-    for (int64_t i = 0; i < positions.size(); ++i) {
-      XMC_CHECK(positions[i] >= 0 && positions[i] < grams(v), "position of a gram");
-      order.spell(v, places_[v][positions[i]], text);
+    const int64_t last = positions.size() - 1;
+    auto place = [&](int64_t i) -> const GramPlace& { return places_[v][positions[std::min(i, last)]]; };
+    for (int64_t i = 0; i <= last; ++i) {
+      order.prefetch_pair(v, place(i + 16));
+      order.prefetch_word(v, place(i + 8));
+      order.spell(v, place(i), text);
       ends[i] = (int64_t)text.size();
     }
   }
@@ -186,13 +189,11 @@ class CorpusCounter {
     for (size_t r = 0; r < rows.shapes.size(); ++r) {
       for (const int64_t stop = l + rows.shapes[r].loose; l < stop; ++l) {
         __builtin_prefetch(&worker.feature_of[loose[std::min(l + kAhead, loose.size() - 1)]]);
-        const uint32_t feature = worker.feature_of[loose[l]];
-        weighting.prefetch(feature);
-        builder.add(feature);
+        builder.add(worker.feature_of[loose[l]], weighting);
       }
       for (const int64_t stop = c + rows.shapes[r].chunks; c < stop; ++c) {
         cache.prefetch_record(chunks[std::min(c + kAhead, chunks.size() - 1)]);
-        for (uint32_t feature : cache.grams(chunks[c])) builder.add(feature);
+        builder.add(cache.grams(chunks[c]), weighting);
       }
       nnz[r] = builder.sort();
       const int64_t end = at + nnz[r];

@@ -84,56 +84,94 @@ class LookupBuilder {
 
   // Gives feature features[i] to gram i of the list, of vectorizer vectorizers[i].
   void add(Span<const uint8_t> vectorizers, Span<const int32_t> features, const Documents& grams) {
-    for (int64_t i = 0; i < grams.size(); ++i) {
-      const int64_t from = grams.offsets[i], to = grams.offsets[i + 1];
-      scratch_.resize(to - from + unicode::kPadding);
-      unicode::copy_padded(grams.data.slice(from, to).ptr, to - from, false, scratch_.data());
-      if (vectorizers[i] >= tables.size()) throw std::invalid_argument("gram " + std::to_string(i) + " names no vectorizer");
-      if (!add_gram(vectorizers[i], to - from, features[i]))
-        throw std::invalid_argument("gram " + std::to_string(i) + " is empty, given twice, or has an empty word");
+    constexpr int64_t kGroup = 16;  // look-ups under way
+    for (int64_t i = 0; i < grams.size(); i += kGroup) {
+      text_.clear();
+      parts_.clear();
+      pending_.clear();
+      for (int64_t g = i; g < std::min(i + kGroup, grams.size()); ++g) read(g, vectorizers[g], features[g], grams);
+      for (Part& part : parts_) part.node = words.intern(part.key, text_.data() + part.begin, part.size).first->node;
+      for (const Pending& gram : pending_)
+        if (gram.end - gram.begin > 1) prefetch_pair(gram);
+      for (const Pending& gram : pending_)
+        if (!add_words(gram)) refuse(gram.number);
     }
     for (Tables& t : tables) t.unigram.resize(words.size(), -1);
   }
 
  private:
+  struct Part {  // a word of a gram
+    int64_t begin, size;  // in text_
+    uint64_t key;
+    uint32_t node;
+  };
+  struct Pending {  // a word gram
+    int64_t number;
+    int vectorizer;
+    int32_t feature;
+    size_t begin, end;  // in parts_
+  };
   const TextShape& shape_;
-  std::vector<uint8_t> scratch_;
+  std::vector<uint8_t> text_;
+  std::vector<Part> parts_;
+  std::vector<Pending> pending_;
 
  public:
   StringTable words;
   std::vector<Tables> tables;
 
  private:
-  bool add_gram(int v, int64_t n, int32_t feature) {
-    if (n == 0) return false;
-    if (shape_.vectorizers[v].analyzer == Analyzer::word) return add_words(v, n, feature);
-    const auto found = tables[v].strings.intern(scratch_.data(), n);
-    found.first->value = (uint32_t)feature;
-    return found.second;
+  [[noreturn]] static void refuse(int64_t number) {
+    throw std::invalid_argument("gram " + std::to_string(number) + " is empty, given twice, or has an empty word");
   }
 
-  bool add_words(int v, int64_t n, int32_t feature) {
-    Tables& t = tables[v];
-    const uint8_t* gram = scratch_.data();
+  // Adds a character gram; divides a word gram into parts.
+  void read(int64_t number, int v, int32_t feature, const Documents& grams) {
+    if (v >= (int)tables.size()) throw std::invalid_argument("gram " + std::to_string(number) + " names no vectorizer");
+    const Span<const uint8_t> gram = grams.data.slice(grams.offsets[number], grams.offsets[number + 1]);
+    if (gram.empty()) refuse(number);
+    const int64_t begin = (int64_t)text_.size(), end = begin + gram.size();
+    text_.insert(text_.end(), gram.begin(), gram.end());
+    text_.resize(end + unicode::kPadding);
+    if (shape_.vectorizers[v].analyzer != Analyzer::word) {
+      const auto found = tables[v].strings.intern(text_.data() + begin, gram.size());
+      if (!found.second) refuse(number);
+      found.first->value = (uint32_t)feature;
+      return;
+    }
+    const size_t first = parts_.size();
+    for (int64_t at = begin, stop; at <= end; at = stop + 1) {
+      stop = std::find(text_.begin() + at, text_.begin() + end, ' ') - text_.begin();
+      if (stop == at) refuse(number);
+      parts_.push_back({at, stop - at, string_key(text_.data() + at, stop - at), kNone});
+      words.prefetch_slot(parts_.back().key);
+    }
+    pending_.push_back({number, v, feature, first, parts_.size()});
+  }
+
+  void prefetch_pair(const Pending& gram) const {
+    const auto& levels = tables[gram.vectorizer].levels;
+    if (!levels.empty()) levels[0].prefetch(pair_key(parts_[gram.begin].node, parts_[gram.begin + 1].node));
+  }
+
+  bool add_words(const Pending& gram) {
+    Tables& t = tables[gram.vectorizer];
+    uint32_t node = parts_[gram.begin].node;
     Slot* slot = nullptr;
-    uint32_t node = kNone;
-    for (int64_t at = 0, level = 0; at <= n; ++level) {
-      const int64_t end = std::find(gram + at, gram + n, ' ') - gram;
-      if (end == at) return false;
-      const uint32_t word = words.intern(gram + at, end - at).first->node;
-      if (level > (int64_t)t.levels.size()) t.levels.emplace_back();
-      if (level) slot = t.levels[level - 1].intern(pair_key(node, word)).first;
-      node = level ? slot->node : word;
-      at = end + 1;
+    for (size_t p = gram.begin + 1; p < gram.end; ++p) {
+      const size_t level = p - gram.begin - 1;
+      if (level >= t.levels.size()) t.levels.emplace_back();
+      slot = t.levels[level].intern(pair_key(node, parts_[p].node)).first;
+      node = slot->node;
     }
     if (slot) {
       if (slot->value != kNone) return false;
-      slot->value = (uint32_t)feature;
+      slot->value = (uint32_t)gram.feature;
       return true;
     }
     if (t.unigram.size() <= node) t.unigram.resize(std::max<size_t>(node + 1, 2 * t.unigram.size()), -1);
     if (t.unigram[node] >= 0) return false;
-    t.unigram[node] = feature;
+    t.unigram[node] = gram.feature;
     return true;
   }
 };
@@ -183,11 +221,11 @@ class Transformer {
   };
 
   // Collects the features of one document; their number.
-  static int64_t collect(const uint8_t* text, int64_t n, Worker& worker) {
+  static int64_t collect(const uint8_t* text, int64_t n, const Weighting& weighting, Worker& worker) {
     worker.reader.read(text, n);
-    for (uint32_t feature : worker.reader.loose) worker.builder.add(feature);
-    for (uint32_t chunk : worker.reader.chunks)
-      for (uint32_t feature : worker.reader.cache.grams(chunk)) worker.builder.add(feature);
+    const std::vector<uint32_t>& loose = worker.reader.loose;
+    worker.builder.add({loose.data(), (int64_t)loose.size()}, weighting);
+    for (uint32_t chunk : worker.reader.chunks) worker.builder.add(worker.reader.cache.grams(chunk), weighting);
     return worker.builder.sort();
   }
 
@@ -199,7 +237,7 @@ class Transformer {
   };
 
   void read(const uint8_t* text, int64_t n, Worker& worker, Task& task) const {
-    const int64_t count = collect(text, n, worker), at = (int64_t)task.indices.size();
+    const int64_t count = collect(text, n, weighting_, worker), at = (int64_t)task.indices.size();
     task.indices.resize(at + count);
     task.data.resize(at + count);
     worker.builder.write(weighting_, task.indices.data() + at, task.data.data() + at);
@@ -220,10 +258,10 @@ class SingleReader {
   SingleReader(const TextShape& shape, FrozenDictionary& dictionary, int64_t features)
       : lower_(shape.lower), worker_(shape, dictionary, features, false) {}
 
-  int64_t read(const uint8_t* text, int64_t n) {
+  int64_t read(const uint8_t* text, int64_t n, const Weighting& weighting) {
     worker_.scratch.resize(n + unicode::kPadding);
     unicode::copy_padded(text, n, lower_, worker_.scratch.data());
-    return Transformer::collect(worker_.scratch.data(), n, worker_);
+    return Transformer::collect(worker_.scratch.data(), n, weighting, worker_);
   }
   void write(const Weighting& weighting, int32_t* indices, float* data) {
     worker_.builder.write(weighting, indices, data);

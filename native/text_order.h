@@ -76,6 +76,15 @@ class GramOrder {
     return preorder(v, nodes, parents);
   }
 
+  // What spell() will read, in two steps.
+  XMC_INLINE void prefetch_pair(int v, const GramPlace& place) const {
+    if (place.level > 1) dictionary_.tables[v].levels[place.level - 2].prefetch_key(place.node);
+  }
+  XMC_INLINE void prefetch_word(int v, const GramPlace& place) const {
+    if (place.level < 2) return;
+    dictionary_.words.prefetch((uint32_t)dictionary_.tables[v].levels[place.level - 2].key(place.node));
+  }
+
   // Appends the text of a gram of vectorizer v.
   void spell(int v, const GramPlace& place, Buffer<uint8_t>& out) const {
     const auto& tables = dictionary_.tables[v];

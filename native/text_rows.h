@@ -28,9 +28,6 @@ struct Weighting {
 
   void add(bool sublinear, bool binary, int norm) { vectorizers.push_back({sublinear, binary, (Norm)norm}); }
 
-  XMC_INLINE void prefetch(uint32_t feature) const {
-    if (feature != kNone) __builtin_prefetch(idf.ptr + feature);
-  }
   double term_weight(int vectorizer, uint32_t count) const {
     if (count == 1 || vectorizers[vectorizer].binary) return 1.0;
     return vectorizers[vectorizer].sublinear ? 1.0 + exact_log((double)count) : (double)count;
@@ -49,18 +46,14 @@ class RowBuilder {
   explicit RowBuilder(int64_t features)
       : features_(features), bits_(features / 64 + 1), middle_(bits_.size() / 64 + 1), top_(middle_.size() / 64 + 1) {}
 
-  XMC_INLINE void add(uint32_t feature) {
-    if ((int64_t)feature >= features_) return;  // kNone, or a damaged file
-    const uint32_t word = feature >> 6;
-    const uint64_t bit = 1ull << (feature & 63), old = bits_[word];
-    if (old & bit) {
-      repeats_.push_back(feature);
-      return;
-    }
-    bits_[word] = old | bit;
-    middle_[word >> 6] |= 1ull << (word & 63);
-    top_[word >> 12] |= 1ull << ((word >> 6) & 63);
+  // Features beyond the last one (kNone, or from a damaged file) are left out.
+  XMC_INLINE void add(Span<const uint32_t> features, const Weighting& weighting) {
+    added_ += features.size();
+    for (uint32_t feature : features) add_one(feature, weighting);
+  }
+  XMC_INLINE void add(uint32_t feature, const Weighting& weighting) {
     ++added_;
+    add_one(feature, weighting);
   }
 
   // Ends the row: sorts its features; returns their number.
@@ -80,6 +73,20 @@ class RowBuilder {
   }
 
  private:
+  XMC_INLINE void add_one(uint32_t feature, const Weighting& weighting) {
+    if ((int64_t)feature >= features_) return;
+    __builtin_prefetch(weighting.idf.ptr + feature);
+    const uint32_t word = feature >> 6;
+    const uint64_t bit = 1ull << (feature & 63), old = bits_[word];
+    if (old & bit) {
+      repeats_.push_back(feature);
+      return;
+    }
+    bits_[word] = old | bit;
+    middle_[word >> 6] |= 1ull << (word & 63);
+    top_[word >> 12] |= 1ull << ((word >> 6) & 63);
+  }
+
   // The features in increasing order, and where they end; clears the bitmap. Most words hold one or two
   // bits: writing two at once, wanted or not, spares a branch that could not be predicted.
   int32_t* drain(int32_t* out) {
@@ -118,8 +125,7 @@ class RowBuilder {
     int64_t run = 0;
     for (int64_t begin = 0; begin < distinct_; begin = segments_.back().end) {
       run = weighting.run_of(sorted_[begin], run);
-      const auto end = std::lower_bound(sorted_.begin() + begin, sorted_.begin() + distinct_, weighting.run_start[run + 1]);
-      Segment part{end - sorted_.begin(), weighting.run_vectorizer[run], 0.0, 0.0};
+      Segment part{segment_end(begin, weighting.run_start[run + 1]), weighting.run_vectorizer[run], 0.0, 0.0};
       repeat = apply_repeats(weighting, part.vectorizer, begin, part.end, repeat);
       for (int64_t i = begin; i < part.end; ++i) {
         part.sum += values_[i];
@@ -130,13 +136,19 @@ class RowBuilder {
     scale(weighting, data);
   }
 
+  // First position whose feature is not below `stop`.
+  int64_t segment_end(int64_t begin, int64_t stop) const {
+    if (sorted_[distinct_ - 1] < stop) return distinct_;
+    while (sorted_[begin] < stop) ++begin;
+    return begin;
+  }
+
   // Weighs what occurs more than once among sorted features begin to end; returns the next repeat.
   const uint32_t* apply_repeats(const Weighting& weighting, int vectorizer, int64_t begin, int64_t end,
                                 const uint32_t* repeat) {
     const uint32_t* last = repeats_.data() + repeats_.size();
-    for (int64_t at = begin; repeat != last && at < end;) {
-      at = std::lower_bound(sorted_.begin() + at, sorted_.begin() + end, (int32_t)*repeat) - sorted_.begin();
-      if (at == end) break;
+    for (int64_t at = begin; repeat != last && *repeat <= (uint32_t)sorted_[end - 1];) {
+      while ((uint32_t)sorted_[at] < *repeat) ++at;
       uint32_t count = 1;
       for (; repeat != last && *repeat == (uint32_t)sorted_[at]; ++repeat) ++count;
       values_[at] *= weighting.term_weight(vectorizer, count);

@@ -143,8 +143,8 @@ struct StringView {
 // A growing set of distinct strings, numbered in order of arrival.
 class StringTable {
  public:
-  XMC_INLINE std::pair<Slot*, bool> intern(const uint8_t* p, int64_t n) {
-    const uint64_t key = string_key(p, n);
+  XMC_INLINE std::pair<Slot*, bool> intern(const uint8_t* p, int64_t n) { return intern(string_key(p, n), p, n); }
+  XMC_INLINE std::pair<Slot*, bool> intern(uint64_t key, const uint8_t* p, int64_t n) {
     auto found = table_.intern(
         key, [&](const Slot& slot) { return n <= kExactBytes || strings().equals(slot.node, p, n); });
     if (found.second) {
@@ -161,6 +161,8 @@ class StringTable {
   int64_t size() const { return table_.size(); }
   const uint8_t* data(int64_t i) const { return bytes_.data() + start_[i]; }
   int64_t length(int64_t i) const { return start_[i + 1] - start_[i]; }
+  XMC_INLINE void prefetch(int64_t i) const { __builtin_prefetch(&start_[i]); }
+  XMC_INLINE void prefetch_slot(uint64_t key) const { table_.prefetch(key); }
   StringView strings() const {
     return {{start_.data(), (int64_t)start_.size()}, {bytes_.data(), (int64_t)bytes_.size()}};
   }
@@ -187,6 +189,7 @@ class PairTable {
   XMC_INLINE void prefetch(uint64_t key) const { table_.prefetch(key); }
   int64_t size() const { return table_.size(); }
   uint64_t key(int64_t node) const { return keys_[node]; }
+  XMC_INLINE void prefetch_key(int64_t node) const { __builtin_prefetch(&keys_[node]); }
   Buffer<Slot>& slots() { return table_.slots(); }
 
  private:
