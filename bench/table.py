@@ -52,6 +52,27 @@ def quality_table(result: dict[str, Any]) -> str:
     return text_table(rows)
 
 
+def tree_levels_table(result: dict[str, Any]) -> str:
+    """What each level of our trees took, root's children first; "" if no tree was built."""
+    timed = [system for system in _systems(result) if "tree" in SYSTEMS[system].steps]
+    levels = {system: result["facts"].get(system, {}).get("tree_levels", []) for system in timed}
+    rows = [["tree by level", "level", "clusters", "centres", "CPU s", "passes", "values in a centre"]]
+    rows += [
+        [
+            system,
+            f"{level['level']}",
+            f"{level['clusters']}",
+            level["centres"],
+            f"{level['cpu_seconds']:.3g}",
+            f"{level['passes']:.1f}",
+            f"{level['centre_length']:.0f}",
+        ]
+        for system, found in levels.items()
+        for level in found
+    ]
+    return text_table(rows) if len(rows) > 1 else ""
+
+
 def growth_table(results: list[dict[str, Any]]) -> str:
     """Our CPU seconds by size of generated data, and the cost of a doubling; "" for fewer than two sizes."""
     generated = [r for r in results if r["data"]["name"].startswith("generated")]

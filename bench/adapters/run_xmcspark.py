@@ -3,6 +3,7 @@ train_matchers and the packed searcher. Settings are the peers': 16-way, leaves 
 
 import os
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,17 +49,18 @@ def text(job):
 
 
 def train(job):
-    from xmcspark.matchers.train import train_matchers  # before the timing, like every import here
+    from xmcspark.matchers.settings import TrainSettings  # before the timing, like every import here
+    from xmcspark.matchers.train import train_matchers
 
     X, Y = job.matrix("X"), job.matrix("Y")
     tree = build(job, X, Y)
     if not job.wants(*AFTER_TREE):
         return
-    settings = {"threshold": 0.1, "seed": job.seed, **job.options.get("train", {})}
+    settings = TrainSettings(threshold=0.1, seed=job.seed, **job.options.get("train", {}))
     model = job.measure(
-        "train", lambda: train_matchers(X, Y, tree, threads=job.threads, **settings), again=False
+        "train", lambda: train_matchers(X, Y, tree, settings, threads=job.threads), again=False
     )
-    model.save(job.scratch / "model")
+    model.searcher.save(job.scratch / "model")
     job.facts["model_mb"] = folder_mb(job.scratch / "model")
 
 
@@ -70,11 +72,12 @@ def build(job, X, Y):
         job.measure("pifa", lambda: pifa(X, Y, threads=job.threads))
     if not job.wants("tree", *AFTER_TREE):
         return None
-    from xmcspark.tree.build import build_tree
+    from xmcspark.tree.build import build_tree_timed
 
     Z = job.matrix("Z")
     settings = {"branching": 16, "max_leaf": 100, "seed": job.seed, **job.options.get("tree", {})}
-    tree = job.measure("tree", lambda: build_tree(Z, threads=job.threads, **settings))
+    tree, levels = job.measure("tree", lambda: build_tree_timed(Z, threads=job.threads, **settings))
+    job.facts["tree_levels"] = [asdict(level) for level in levels]
     np.save(job.scratch / "leaves.npy", leaf_of_label(tree))
     return tree
 
@@ -88,9 +91,9 @@ def leaf_of_label(tree):
 
 
 def predict(job):
-    from xmcspark.matchers.model import load_searcher
+    from xmcspark.matchers.model import Searcher
 
-    searcher = load_searcher(job.scratch / "model")
+    searcher = Searcher.load(job.scratch / "model")
     Xt = job.matrix("Xt")
     search = {"beam": job.beam, "top_k": job.top_k}
     found = job.measure("predict_batch", lambda: searcher.predict(Xt, threads=job.threads, **search))

@@ -2,7 +2,7 @@ import pytest
 
 from bench.report import render
 from bench.summary import summarise
-from bench.table import quality_table, steps_table
+from bench.table import quality_table, steps_table, tree_levels_table
 
 
 def record(step, system, cpu_s, **extra):
@@ -80,6 +80,16 @@ def test_quality_table_has_percent_trees_and_sizes(result):
     assert "60.00" in table
     assert "0.2500" in table
     assert "pecos-man" not in table
+
+
+def test_levels_of_a_tree_are_shown_where_it_was_timed(result):
+    assert tree_levels_table(result) == ""
+    level = {"level": 1, "clusters": 16, "centres": "spa", "cpu_seconds": 0.25, "passes": 4.66}
+    for system in ("xmcspark", "pecos-man"):  # the second does not time its tree
+        result["facts"][system]["tree_levels"] = [{**level, "centre_length": 99.0}]
+    lines = tree_levels_table(result).splitlines()[2:]
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert cells == [["xmcspark", "1", "16", "spa", "0.25", "4.7", "99"]]
 
 
 def test_report_names_machine_date_data_and_failures(result):
