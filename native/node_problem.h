@@ -7,6 +7,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "span.h"
@@ -20,7 +22,7 @@ struct Entry {
 
 struct NodeProblem {
   std::vector<int64_t> start;        // [rows + 1] into shared
-  std::vector<Entry> shared;         // compact feature, value
+  std::vector<Entry> shared;         // compact feature, value; may be longer than start says
   std::vector<int64_t> single_start; // [rows + 1] into singles
   std::vector<Entry> singles;        // feature of X that no other row of the node has, value
   std::vector<float> single_norm2;   // [rows] sum of squares of the row's singles
@@ -34,36 +36,58 @@ struct NodeProblem {
 struct FeatureMap {
   std::vector<int32_t> slot;
   explicit FeatureMap(int64_t cols) : slot((size_t)cols, 0) {}
+  // slot[features[i]] = i + 1
+  void set(const std::vector<int32_t>& features) {
+    for (size_t i = 0; i < features.size(); ++i) slot[features[i]] = (int32_t)i + 1;
+  }
+  void clear(const std::vector<int32_t>& features) {
+    for (int32_t f : features) slot[f] = 0;
+  }
 };
+
+namespace detail {
+
+inline void prefetch_slots(const CsrView& X, Span<const int32_t> rows, int64_t r, const std::vector<int32_t>& slot) {
+  if (r >= rows.size()) return;
+  for (int32_t f : X.row_indices(rows[r])) __builtin_prefetch(&slot[f], 1);
+}
+
+// Marks each feature of the rows: -1 seen once, -2 seen more often (or `fold_singles` is off).
+inline int64_t count_features(const CsrView& X, Span<const int32_t> rows, bool fold_singles, Span<int32_t> slot,
+                              const std::vector<int32_t>& slots) {
+  int64_t nnz = 0;
+  for (int64_t r = 0; r < rows.size(); ++r) {
+    prefetch_slots(X, rows, r + 1, slots);
+    const auto indices = X.row_indices(rows[r]);
+    nnz += indices.size();
+    for (int32_t f : indices) slot[f] = slot[f] == 0 && fold_singles ? -1 : -2;
+  }
+  if (nnz > (int64_t)UINT32_MAX)
+    throw std::length_error("one tree node has " + std::to_string(nnz) +
+                            " feature values; at most 2^32 are supported: give fewer rows");
+  return nnz;
+}
+
+}  // namespace detail
 
 // `fold_singles` = false keeps every feature as a shared one (a warm start needs their weights).
 inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool fold_singles, FeatureMap& map,
                                NodeProblem& out) {
   const int64_t n = rows.size();
   Span<int32_t> slot(map.slot);
-  int64_t nnz = 0;
-  // slot counts: 0 unseen, -1 seen once, -2 seen more often.
-  for (int64_t r = 0; r < n; ++r) {
-    const auto indices = X.row_indices(rows[r]);
-    nnz += indices.size();
-    for (int64_t p = 0; p < indices.size(); ++p) {
-      int32_t& s = slot[indices[p]];
-      s = s == 0 && fold_singles ? -1 : -2;
-    }
-  }
-  if (nnz > (int64_t)UINT32_MAX)
-    throw std::length_error("one tree node has " + std::to_string(nnz) +
-                            " stored feature values; at most 2^32 are supported: give fewer rows");
+  const int64_t nnz = detail::count_features(X, rows, fold_singles, slot, map.slot);
   out.start.resize(n + 1);
   out.single_start.resize(n + 1);
   out.norm2.resize(n);
   out.single_norm2.resize(n);
-  out.shared.clear();
-  out.shared.reserve(nnz);
+  if ((int64_t)out.shared.size() < nnz) out.shared.resize(nnz);
   out.singles.clear();
   out.features.clear();
+  Span<Entry> shared(out.shared);
+  int64_t at = 0;
   for (int64_t r = 0; r < n; ++r) {
-    out.start[r] = (int64_t)out.shared.size();
+    detail::prefetch_slots(X, rows, r + 1, map.slot);
+    out.start[r] = at;
     out.single_start[r] = (int64_t)out.singles.size();
     const auto indices = X.row_indices(rows[r]);
     const auto values = X.row_data(rows[r]);
@@ -81,16 +105,16 @@ inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool 
       }
       if (s == -2) {
         out.features.push_back(f);
-        s = (int32_t)out.features.size();  // compact feature + 1
+        s = (int32_t)out.features.size();
       }
-      out.shared.push_back({s - 1, x});
+      shared[at++] = {s - 1, x};
     }
     out.norm2[r] = (float)whole;
     out.single_norm2[r] = (float)alone;
   }
-  out.start[n] = (int64_t)out.shared.size();
+  out.start[n] = at;
   out.single_start[n] = (int64_t)out.singles.size();
-  for (int32_t f : out.features) slot[f] = 0;
+  map.clear(out.features);
 }
 
 }  // namespace xmc

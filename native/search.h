@@ -115,25 +115,45 @@ XMC_INLINE void path_scores(float* scores, int64_t n, float above, const ScoreFo
   for (int64_t c = 0; c < n; ++c) scores[c] = above + transformed(scores[c], form);
 }
 
-// out[c] = margin of child c of `node`.
-XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query& q, float* out) {
-  const int64_t first = level.child_ptr[node], children = level.child_ptr[node + 1] - first;
-  const auto bias = level.bias.slice(first, first + children);
-  for (int64_t c = 0; c < children; ++c) out[c] = bias[c];
+// Where a query meets a node: the first entry of each feature both have, and the query's value.
+struct Meeting {
+  const PackedEntry* entry;
+  float value;
+};
+
+// Finds the meetings and fetches their entries ahead; returns how many there are.
+XMC_INLINE int64_t meet(const PackedLevel& level, int64_t node, const Query& q, Meeting* out) {
   const auto table = level.slots.slice(level.slot_ptr[node], level.slot_ptr[node + 1]);
   const auto entries = level.entries.slice(level.entry_ptr[node], level.entry_ptr[node + 1]);
   const int64_t size = table.size();
+  int64_t found = 0;
   for (int64_t p = 0; p < q.features.size(); ++p) {
     const int32_t feature = q.features[p];
     int64_t i = home_slot(feature, size);
     while (table[i].feature != feature && table[i].feature >= 0)
       if (++i == size) i = 0;
     if (table[i].feature < 0) continue;
-    const float x = q.values[p];
-    for (int64_t e = table[i].first;; ++e) {
-      const PackedEntry entry = entries[e];
-      out[entry.child & ~kLastEntry] += x * entry.weight;
-      if (entry.child & kLastEntry) break;
+    const PackedEntry* entry = &entries[table[i].first];
+    __builtin_prefetch(entry);
+    out[found++] = {entry, q.values[p]};
+  }
+  return found;
+}
+
+// out[c] = margin of child c of `node`.
+XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query& q, std::vector<Meeting>& meetings,
+                             std::vector<float>& out) {
+  const int64_t first = level.child_ptr[node];
+  const auto bias = level.bias.slice(first, level.child_ptr[node + 1]);
+  if ((int64_t)meetings.size() < q.features.size()) meetings.resize((size_t)q.features.size());
+  const int64_t found = meet(level, node, q, meetings.data());
+  out.assign(bias.begin(), bias.end());
+  for (int64_t m = 0; m < found; ++m) {
+    const float x = meetings[m].value;
+    for (const PackedEntry* e = meetings[m].entry;; ++e) {
+      XMC_CHECK((int64_t)(e->child & ~kLastEntry) < bias.size(), "child outside its node");
+      out[e->child & ~kLastEntry] += x * e->weight;
+      if (e->child & kLastEntry) break;
     }
   }
 }
@@ -192,8 +212,7 @@ class Searcher {
       for (size_t j = 0; j < paths_[t].size() && at < wanted.size(); ++j) {
         const int64_t first = level.child_ptr[paths_[t][j]], last = level.child_ptr[paths_[t][j] + 1];
         if (wanted[at] >= last) continue;
-        margins_.resize((size_t)(last - first));
-        detail::node_margins(level, paths_[t][j], query, margins_.data());
+        detail::node_margins(level, paths_[t][j], query, meetings_, margins_);
         detail::path_scores(margins_.data(), last - first, above[j], model.form);
         for (; at < wanted.size() && wanted[at] < last; ++at) here[at] = margins_[wanted[at] - first];
       }
@@ -213,8 +232,7 @@ class Searcher {
   void visit(const Model& model, size_t t, const Visit& v, const Query& query, bool leaves) {
     const PackedLevel& level = model.levels[t];
     const int64_t first = level.child_ptr[v.node], children = level.child_ptr[v.node + 1] - first;
-    margins_.resize((size_t)children);
-    detail::node_margins(level, v.node, query, margins_.data());
+    detail::node_margins(level, v.node, query, meetings_, margins_);
     Best& best = best_[v.query];
     detail::path_scores(margins_.data(), children, v.score, model.form);
     for (int64_t c = 0; c < children; ++c) {
@@ -244,6 +262,7 @@ class Searcher {
   std::vector<Best> best_;
   std::vector<Visit> visits_;
   std::vector<float> margins_;
+  std::vector<detail::Meeting> meetings_;
   std::vector<std::vector<int32_t>> paths_;
 };
 

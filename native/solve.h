@@ -59,6 +59,12 @@ struct LaneProblem {
   }
 };
 
+// A weight of a trained matcher, by feature of X.
+struct Weight {
+  int32_t feature;
+  float value;
+};
+
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 }  // namespace xmc
@@ -75,6 +81,17 @@ inline void solve_lane_problem(LaneProblem& p) {
     case Isa::avx2: return avx2::solve(p);
 #endif
     default: return generic::solve(p);
+  }
+}
+
+// Appends the weights of lane l that are at least `threshold` in absolute value to out[l], in no order.
+inline void surviving_weights(const LaneProblem& p, float threshold, std::vector<Weight>* out) {
+  switch (isa()) {
+#ifdef XMC_HAS_WIDE_ISA
+    case Isa::avx512: return avx512::survivors(p, threshold, out);
+    case Isa::avx2: return avx2::survivors(p, threshold, out);
+#endif
+    default: return generic::survivors(p, threshold, out);
   }
 }
 

@@ -277,8 +277,21 @@ inline void solve(LaneProblem& p) {
   }
 }
 
-// Bit l is set where lane l of `w` survives the threshold.
-inline uint32_t surviving(f32x16 w, float threshold) {
+XMC_INLINE void keep_survivors(int32_t feature, f32x16 w, uint32_t lanes, float threshold, std::vector<Weight>* out) {
   const f32x16 size = lane_max(w, -w);
-  return bits_of_lanes((size >= threshold) & (size > 0.0f));
+  for (uint32_t left = bits_of_lanes((size >= threshold) & (size > 0.0f)) & lanes; left; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    out[l].push_back({feature, w[l]});
+  }
+}
+
+inline void survivors(const LaneProblem& p, float threshold, std::vector<Weight>* out) {
+  const NodeProblem& node = *p.node;
+  for (int64_t f = 0; f < p.W.size(); ++f) keep_survivors(node.features[f], p.W[f].v, p.lanes, threshold, out);
+  for (int64_t r = 0; r < node.rows(); ++r) {
+    if (node.single_start[r] == node.single_start[r + 1]) continue;
+    const f32x16 alpha = p.row_alpha(r);
+    for (int64_t q = node.single_start[r]; q < node.single_start[r + 1]; ++q)
+      keep_survivors(node.singles[q].feature, alpha * node.singles[q].value, p.lanes, threshold, out);
+  }
 }

@@ -82,9 +82,9 @@ class LevelsTrainer {
     int64_t node, groups, load;
   };
   struct Worker {
-    FeatureMap map;
+    NodeTrainer trainer;
     LaneProblem lane;
-    explicit Worker(int64_t columns) : map(columns) {}
+    explicit Worker(int64_t columns) : trainer(columns) {}
   };
 
   int64_t columns() const {
@@ -102,8 +102,8 @@ class LevelsTrainer {
   }
 
   void train(const Task& t, Worker& worker, Progress progress) {
-    NodeTrainer trainer(levels[t.level], worker.map);
-    trainer.open(t.node);
+    NodeTrainer& trainer = worker.trainer;
+    trainer.open(levels[t.level], t.node);
     for (int64_t g = 0; g < t.groups; ++g) {
       if (progress.stop()) throw Stopped();
       trainer.solve(g, worker.lane);
@@ -112,8 +112,8 @@ class LevelsTrainer {
   }
 
   void train_wide(const Task& t, int threads, std::vector<std::unique_ptr<Worker>>& workers, Progress progress) {
-    NodeTrainer trainer(levels[t.level], workers[0]->map);
-    trainer.open(t.node);
+    NodeTrainer& trainer = workers[0]->trainer;
+    trainer.open(levels[t.level], t.node);
     parallel_for(t.groups, threads, [&](int64_t g, int w) {
       if (progress.stop()) throw Stopped();
       trainer.solve(g, workers[w]->lane);

@@ -31,32 +31,29 @@ struct LevelProblem {
   int64_t max_weights = 0;            // per child, the largest; 0 = all
 };
 
-struct Weight {
-  int32_t feature;
-  float value;
-};
-
 struct NodeMatchers {
   std::vector<std::vector<Weight>> weights;  // per child, by increasing feature
   std::vector<float> bias;
 };
 
+// Works on one node at a time; keep one per thread, its memory is used again.
 class NodeTrainer {
  public:
-  NodeTrainer(const LevelProblem& level, FeatureMap& map) : level_(level), map_(map) {}
+  explicit NodeTrainer(int64_t features) : map_(features) {}
 
   // The node's rows, features and targets: once, before any group.
-  void open(int64_t node) {
-    seed_ = level_.node_seed[node];
-    first_child_ = level_.child_ptr[node];
-    children_ = level_.child_ptr[node + 1] - first_child_;
-    rows_ = level_.node_rows.slice(level_.node_rows_ptr[node], level_.node_rows_ptr[node + 1]);
-    whole_ = level_.whole.empty()
-                 ? level_.whole
-                 : level_.whole.slice(level_.node_rows_ptr[node], level_.node_rows_ptr[node + 1]);
-    build_node_problem(level_.X, rows_, !warm(), map_, problem_);
+  void open(const LevelProblem& level, int64_t node) {
+    if (level_ && warm()) map_.clear(problem_.features);
+    level_ = &level;
+    seed_ = level.node_seed[node];
+    first_child_ = level.child_ptr[node];
+    children_ = level.child_ptr[node + 1] - first_child_;
+    const int64_t from = level.node_rows_ptr[node], to = level.node_rows_ptr[node + 1];
+    rows_ = level.node_rows.slice(from, to);
+    whole_ = level.whole.empty() ? level.whole : level.whole.slice(from, to);
+    build_node_problem(level.X, rows_, !warm(), map_, problem_);
+    if (warm()) map_.set(problem_.features);
     collect_targets();
-    sort_features();
     out_.weights.assign((size_t)children_, {});
     out_.bias.assign((size_t)children_, 0.0f);
   }
@@ -67,10 +64,10 @@ class NodeTrainer {
   // with a LaneProblem of their own.
   void solve(int64_t group, LaneProblem& lane) {
     lane.node = &problem_;
-    lane.settings = level_.settings;
+    lane.settings = level_->settings;
     lane.settings.seed = seed_;
-    lane.cost_positive = level_.cost_positive;
-    lane.cost_negative = level_.cost_negative;
+    lane.cost_positive = level_->cost_positive;
+    lane.cost_negative = level_->cost_negative;
     const int64_t used = std::min<int64_t>(kLanes, children_ - group * kLanes);
     lane.lanes = (1u << used) - 1;
     make_examples(group, lane);
@@ -95,13 +92,7 @@ class NodeTrainer {
     bool negative;  // user-supplied negative
     float target, relevance;
   };
-  struct Source {  // where the weight of a feature comes from when written out
-    int32_t feature;
-    int32_t shared;  // compact feature, or -1 - row for a feature only that row has
-    float value;     // the row's value of such a feature
-  };
-
-  bool warm() const { return level_.W.indptr.size() > 1; }
+  bool warm() const { return level_->W.indptr.size() > 1; }
 
   static int64_t first_at_least(Span<const int32_t> indices, int64_t column) {
     return std::lower_bound(indices.begin(), indices.end(), (int32_t)column) - indices.begin();
@@ -111,17 +102,17 @@ class NodeTrainer {
   void collect_targets() {
     targets_.assign((size_t)groups(), {});
     for (int64_t r = 0; r < rows_.size(); ++r) {
-      const auto labels = level_.Y.row_indices(rows_[r]);
-      const auto values = level_.Y.row_data(rows_[r]);
-      const int64_t base = level_.Y.indptr[rows_[r]];
+      const auto labels = level_->Y.row_indices(rows_[r]);
+      const auto values = level_->Y.row_data(rows_[r]);
+      const int64_t base = level_->Y.indptr[rows_[r]];
       for (int64_t p = first_at_least(labels, first_child_); p < labels.size(); ++p) {
         const int64_t child = labels[p] - first_child_;
         if (child >= children_) break;
-        const float cost = level_.relevance.empty() ? 1.0f : level_.relevance[base + p];
+        const float cost = level_->relevance.empty() ? 1.0f : level_->relevance[base + p];
         targets_[child / kLanes].push_back({(int32_t)r, (uint8_t)(child % kLanes), false, values[p], cost});
       }
-      if (level_.U.indptr.size() <= 1) continue;
-      const auto negatives = level_.U.row_indices(rows_[r]);
+      if (level_->U.indptr.size() <= 1) continue;
+      const auto negatives = level_->U.row_indices(rows_[r]);
       for (int64_t p = first_at_least(negatives, first_child_); p < negatives.size(); ++p) {
         const int64_t child = negatives[p] - first_child_;
         if (child >= children_) break;
@@ -186,59 +177,37 @@ class NodeTrainer {
     lane.examples.push_back(negative_part);
   }
 
-  void sort_features() {
-    sources_.clear();
-    for (size_t f = 0; f < problem_.features.size(); ++f)
-      sources_.push_back({problem_.features[f], (int32_t)f, 0.0f});
-    for (int64_t r = 0; r < problem_.rows(); ++r)
-      for (int64_t q = problem_.single_start[r]; q < problem_.single_start[r + 1]; ++q)
-        sources_.push_back({problem_.singles[q].feature, (int32_t)(-1 - r), problem_.singles[q].value});
-    std::sort(sources_.begin(), sources_.end(),
-              [](const Source& a, const Source& b) { return a.feature < b.feature; });
-  }
-
   void load_weights(int64_t group, int64_t used, LaneProblem& lane) const {
     for (int64_t l = 0; l < used; ++l) {
       const int64_t child = first_child_ + group * kLanes + l;
-      const auto features = level_.W.row_indices(child);
-      const auto values = level_.W.row_data(child);
-      size_t at = 0;
-      for (int64_t p = 0; p < features.size(); ++p) {
-        while (at < sources_.size() && sources_[at].feature < features[p]) ++at;
-        if (at < sources_.size() && sources_[at].feature == features[p]) lane.W[sources_[at].shared].v[l] = values[p];
-      }
-      if (lane.settings.bias > 0) lane.w_bias.v[l] = level_.w_bias[child] / lane.settings.bias;
+      const auto features = level_->W.row_indices(child);
+      const auto values = level_->W.row_data(child);
+      for (int64_t p = 0; p < features.size(); ++p)
+        if (const int32_t compact = map_.slot[features[p]]) lane.W[compact - 1].v[l] = values[p];
+      if (lane.settings.bias > 0) lane.w_bias.v[l] = level_->w_bias[child] / lane.settings.bias;
     }
   }
 
   void collect_weights(int64_t group, int64_t used, LaneProblem& lane) {
-    const float threshold = level_.threshold;
-    for (const Source& s : sources_) {
-      const f32x16 w = s.shared >= 0 ? lane.W[s.shared].v : lane.row_alpha(-1 - s.shared) * s.value;
-      for (uint32_t left = generic::surviving(w, threshold) & lane.lanes; left; left &= left - 1) {
-        const int l = __builtin_ctz(left);
-        out_.weights[group * kLanes + l].push_back({s.feature, w[l]});
-      }
-    }
+    surviving_weights(lane, level_->threshold, &out_.weights[group * kLanes]);
     for (int64_t l = 0; l < used; ++l) keep_largest(out_.weights[group * kLanes + l]);
   }
 
   void keep_largest(std::vector<Weight>& weights) const {
-    const size_t most = (size_t)level_.max_weights;
+    const size_t most = (size_t)level_->max_weights;
     if (most > 0 && weights.size() > most) {
       std::nth_element(weights.begin(), weights.begin() + most, weights.end(), [](const Weight& a, const Weight& b) {
         const float x = std::fabs(a.value), y = std::fabs(b.value);
         return x != y ? x > y : a.feature < b.feature;
       });
       weights.resize(most);
-      std::sort(weights.begin(), weights.end(),
-                [](const Weight& a, const Weight& b) { return a.feature < b.feature; });
     }
+    std::sort(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) { return a.feature < b.feature; });
     weights.shrink_to_fit();
   }
 
-  const LevelProblem& level_;
-  FeatureMap& map_;
+  const LevelProblem* level_ = nullptr;
+  FeatureMap map_;
   NodeProblem problem_;
   NodeMatchers out_;
   Span<const int32_t> rows_;
@@ -246,7 +215,6 @@ class NodeTrainer {
   uint64_t seed_ = 0;
   int64_t first_child_ = 0, children_ = 0;
   std::vector<std::vector<Target>> targets_;
-  std::vector<Source> sources_;
 };
 
 }  // namespace xmc

@@ -15,9 +15,9 @@ from xmcspark.sparse.csr import Csr, as_csr
 from xmcspark.tree.label_tree import LabelTree
 
 
-def check_targets(Y: Any, rows: int, n_labels: int) -> Csr:
+def check_targets(Y: Any, rows: int) -> Csr:
     """Y as a Csr of targets in (0, 1]; explicit zeros are dropped."""
-    Y = as_csr(Y, "Y", rows=rows, cols=n_labels)
+    Y = as_csr(Y, "Y", rows=rows)
     if Y.nnz and (Y.data.min() < 0 or Y.data.max() > 1):
         raise InputError(
             f"Y has values between {Y.data.min():g} and {Y.data.max():g}: targets lie in 0..1 "
@@ -43,8 +43,12 @@ def select(matrix: Csr, keep: np.ndarray) -> Csr:
 
 
 def by_position(Y: Csr, tree: LabelTree) -> Csr:
-    """Y with columns in the order of the tree's leaves."""
-    positions = tree.position_of_label[Y.indices].astype(np.int32)
+    """Y with columns in the order of the tree's leaves; every label with an entry must be in the tree."""
+    known = tree.position_of_label
+    if Y.nnz and (Y.indices.max() >= len(known) or known[Y.indices].min() < 0):
+        label = next(int(i) for i in Y.indices if i >= len(known) or known[i] < 0)
+        raise InputError(f"label {label} has entries but is not in the tree: build the tree over all labels")
+    positions = known[Y.indices]
     moved = Csr(Y.indptr, positions, Y.data.copy(), (Y.shape[0], tree.n_labels)).to_scipy()
     moved.has_sorted_indices = False
     moved.sort_indices()

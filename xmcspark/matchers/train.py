@@ -5,8 +5,8 @@ predicts (MAN), and pairs given by the user. The mathematics is in native/solve.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +47,7 @@ def train_matchers(
     settings: TrainSettings | None = None,
     *,
     relevance: Any = None,
-    negatives: Any = None,
+    extra_negatives: Any = None,
     start: TreeModel | None = None,
     threads: int = 1,
     report: Report | None = None,
@@ -56,8 +56,8 @@ def train_matchers(
     """A model that ranks the tree's labels for rows like those of X.
 
     X: instances x features. Y: instances x labels, targets in 0..1. `relevance`: weights of Y's positive pairs
-    (used with `cost_sensitive`). `negatives`: instances x labels, non-zero pairs are trained as negatives
-    besides what `settings.negatives` says. `start`: a model of the same tree and features to start from; the
+    (used with `cost_sensitive`). `extra_negatives`: instances x labels, non-zero pairs are trained as negatives
+    besides those that `settings.negatives` picks. `start`: a model of the same tree and features to start from; the
     answer is that of a cold start, sooner. `changes` override single settings, e.g. `threshold=0.05`. The answer
     does not depend on `threads`. Labels without positives get matchers that say no; rows without labels are
     negatives of the root only.
@@ -66,17 +66,19 @@ def train_matchers(
     X = as_csr(X, "X")
     if not X.shape[0]:
         raise InputError("X has no rows: there is nothing to train on")
-    Y = check_targets(Y, X.shape[0], tree.n_labels)
+    Y = check_targets(Y, X.shape[0])
     if not Y.nnz:
         raise InputError("Y has no positive pair: there is nothing to learn")
-    if start is not None and (start.n_features != X.shape[1] or start.tree != tree):
+    if start is not None and (start.n_features != X.shape[1] or not same_tree(start.tree, tree)):
         raise InputError("the model to start from has another tree or other features: start from scratch instead")
     R = None
     if settings.cost_sensitive:
         R = Y if relevance is None else check_relevance(relevance, Y)
     elif relevance is not None:
         raise InputError("relevance is given but cost_sensitive is off: switch it on, or leave relevance out")
-    U = None if negatives is None else as_csr(negatives, "negatives", rows=X.shape[0], cols=tree.n_labels)
+    U = None
+    if extra_negatives is not None:
+        U = as_csr(extra_negatives, "extra_negatives", rows=X.shape[0], cols=Y.shape[1])
     trainer = _Trainer(X, tree, settings, start, threads, report)
     return trainer.train(by_position(Y, tree), R and by_position(R, tree), U and by_position(U, tree))
 
@@ -128,10 +130,12 @@ class _Trainer:
 
     def _predicted(self, matchers: list[Matchers]) -> Csr:
         """The nodes that beam search so far would open for each row (matcher-aware negatives)."""
-        upper = TreeModel(self.tree.top(len(matchers)), tuple(matchers), self.X.shape[1])
+        above = self.tree.child_ptr[: len(matchers)]
+        nodes = LabelTree(above, np.arange(above[-1][-1], dtype=np.int32))  # the level's nodes as labels
+        upper = TreeModel(nodes, tuple(matchers), self.X.shape[1])
         beam = self.settings.man_beam
         found = upper.predict(self.X, beam=beam, top_k=beam, threads=self.threads)
-        return as_csr(found.to_csr(upper.tree.n_labels))
+        return found.to_csr(upper.tree.n_labels)
 
     def _problem(
         self, t: int, Y: Csr, R: Csr | None, predicted: Csr | None, true: Csr, U: Csr | None
@@ -160,8 +164,8 @@ class _Trainer:
 
     def _solve(self, problems: list[LevelProblem]) -> list[Matchers]:
         s = self.settings
-        with _watching(self.progress, self.total, self.report):
-            solved = train_levels(
+        solved = _watched(
+            lambda: train_levels(
                 problems,
                 loss=s.loss,
                 tolerance=s.tolerance,
@@ -173,11 +177,23 @@ class _Trainer:
                 max_weights=s.max_weights,
                 threads=self.threads,
                 progress=self.progress,
-            )
+            ),
+            self.progress,
+            self.total,
+            self.report,
+        )
         return [
             Matchers(Csr(indptr, indices, data, (len(bias), self.X.shape[1])), bias)
             for indptr, indices, data, bias in solved
         ]
+
+
+def same_tree(one: LabelTree, other: LabelTree) -> bool:
+    return (
+        one.depth == other.depth
+        and all(np.array_equal(a, b) for a, b in zip(one.child_ptr, other.child_ptr, strict=True))
+        and np.array_equal(one.labels, other.labels)
+    )
 
 
 def _last(U: Csr | None, t: int, depth: int) -> Csr | None:
@@ -213,25 +229,20 @@ def node_seeds(seed: int, level: int, nodes: int) -> np.ndarray:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-class _watching:  # noqa: N801 - reads as a verb: with _watching(...)
-    """Calls `report` about once a second while a kernel runs without the GIL."""
-
-    def __init__(self, progress: np.ndarray, total: int, report: Report | None):
-        self.progress, self.total, self.report = progress, total, report
-        self.finished = threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True)
-
-    def _watch(self) -> None:
-        while not self.finished.wait(1.0):
-            assert self.report is not None
-            self.report(int(self.progress[0]), self.total)
-
-    def __enter__(self) -> None:
-        if self.report is not None:
-            self.thread.start()
-
-    def __exit__(self, *failure: object) -> None:
-        self.finished.set()
-        if self.report is not None:
-            self.thread.join()
-            self.report(int(self.progress[0]), self.total)
+def _watched(kernel: Callable[[], Any], progress: np.ndarray, total: int, report: Report | None) -> Any:
+    """Runs a kernel beside this thread, which stays free to report once a second and to be interrupted."""
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(kernel)
+        try:
+            while True:
+                try:
+                    return running.result(timeout=1.0)
+                except TimeoutError:
+                    if running.done():
+                        raise
+                finally:
+                    if report is not None:
+                        report(int(progress[0]), total)
+        except KeyboardInterrupt:
+            progress[1] = 1
+            raise

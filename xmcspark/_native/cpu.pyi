@@ -1,0 +1,3 @@
+checked: bool
+
+def isa() -> str: ...

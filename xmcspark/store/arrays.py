@@ -1,0 +1,81 @@
+"""A folder of arrays that belong together: a JSON header and one `.npy` file per array. Nothing is pickled;
+opening maps the arrays into memory and reads none of them. The header is written last, so a folder with a header
+is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xmcspark.errors import InputError
+
+HEADER = "header.json"
+_FILE_NAME = re.compile(r"[A-Za-z0-9_.-]+\.npy")
+
+
+def save_arrays(folder: Path, kind: str, version: int, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Writes the arrays, then the header that makes them a whole of the given kind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / HEADER).unlink(missing_ok=True)
+    listed = {}
+    for name, array in arrays.items():
+        _write(folder / f"{name}.npy", array)
+        listed[name] = {"file": f"{name}.npy", "dtype": array.dtype.str, "shape": list(array.shape)}
+    partial = folder / f"{HEADER}.partial"
+    whole = {"kind": kind, "version": version, **header, "arrays": listed}
+    partial.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n")
+    os.replace(partial, folder / HEADER)
+
+
+def _write(path: Path, array: np.ndarray) -> None:
+    # A new file in place of the old one: somebody, perhaps this process, may have the old one mapped.
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "wb") as stream:
+        np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+    os.replace(partial, path)
+
+
+def load_arrays(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(header, arrays mapped into memory); InputError if the folder holds something else, or is damaged."""
+    path = folder / HEADER
+    try:
+        header = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise InputError(f"{folder} is not a saved {kind}: it has no {HEADER}") from error
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} is not readable as JSON: {error}") from error
+    if not isinstance(header, dict) or header.get("kind") != kind:
+        found = header.get("kind") if isinstance(header, dict) else None
+        raise InputError(f"{folder} holds a {found or 'thing of another kind'}, where a {kind} is expected")
+    if header.get("version") != version:
+        raise InputError(
+            f"{folder} has format version {header.get('version')!r} and this release reads {version}: make it again"
+        )
+    listed = header.get("arrays")
+    if not isinstance(listed, dict):
+        raise InputError(f"{path} lists no arrays")
+    return header, {name: _mapped(folder, name, entry) for name, entry in listed.items()}
+
+
+def _mapped(folder: Path, name: str, entry: Any) -> np.ndarray:
+    if not isinstance(entry, dict) or not _FILE_NAME.fullmatch(str(entry.get("file"))):
+        raise InputError(f"{folder / HEADER}: array {name!r} has no usable file name")
+    path = folder / entry["file"]
+    empty = 0 in entry.get("shape", [])  # nothing to map
+    try:
+        array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing: {folder} is incomplete, copy or save it again") from error
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    if array.dtype.str != entry.get("dtype") or list(array.shape) != entry.get("shape"):
+        raise InputError(
+            f"{path} holds {array.dtype.str}{list(array.shape)} where {HEADER} says "
+            f"{entry.get('dtype')}{entry.get('shape')}: the files do not belong together"
+        )
+    return np.asarray(array)
