@@ -32,15 +32,23 @@ inline std::vector<int64_t> cut_tasks(const Documents& documents, int64_t bytes 
   return start;
 }
 
-// Calls body(text, n) for each document of a task: lower-cased where asked, padded.
+// Calls body(texts) for each group of documents of a task: lower-cased where asked, padded.
 template <class Body>
-void for_each_document(const Documents& documents, int64_t begin, int64_t end, bool lower,
-                       std::vector<uint8_t>& scratch, Body&& body) {
+void for_each_group(const Documents& documents, int64_t begin, int64_t end, bool lower, std::vector<uint8_t>& scratch,
+                    Body&& body) {
+  constexpr int64_t kGroup = 16, kGroupBytes = 1 << 16;
   const int64_t from = documents.offsets[begin], to = documents.offsets[end];
   scratch.resize(to - from + unicode::kPadding);
   unicode::copy_padded(documents.data.slice(from, to).ptr, to - from, lower, scratch.data());
-  for (int64_t i = begin; i < end; ++i)
-    body(scratch.data() + (documents.offsets[i] - from), documents.offsets[i + 1] - documents.offsets[i]);
+  Text group[kGroup];
+  int64_t held = 0, bytes = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    group[held++] = {scratch.data() + (documents.offsets[i] - from), documents.offsets[i + 1] - documents.offsets[i]};
+    bytes += group[held - 1].size;
+    if (held < kGroup && bytes < kGroupBytes && i + 1 < end) continue;
+    body(Span<const Text>(group, held));
+    held = bytes = 0;
+  }
 }
 
 class CorpusCounter {
@@ -57,8 +65,8 @@ class CorpusCounter {
       Rows* rows = keep_rows ? &rows_[first + task] : nullptr;
       if (rows) rows->worker = worker;
       Worker& w = *workers_[worker];
-      for_each_document(documents, start[task], start[task + 1], shape_.lower, w.scratch,
-                        [&](const uint8_t* text, int64_t n) { w.count(text, n, rows); });
+      for_each_group(documents, start[task], start[task + 1], shape_.lower, w.scratch,
+                     [&](Span<const Text> texts) { w.count(texts, rows); });
     });
     documents_ += documents.size();
   }
@@ -82,7 +90,7 @@ class CorpusCounter {
     for (int64_t i = 0; i < grams(v); ++i) {
       const uint32_t gram = places_[v][i].gram;
       df[i] = all.counts[gram].documents;
-      occurrences[i] = df[i] + (int64_t)all.repeats[gram];
+      occurrences[i] = (int64_t)all.counts[gram].occurrences;
     }
   }
 
@@ -150,18 +158,22 @@ class CorpusCounter {
   struct Worker {
     explicit Worker(const TextShape& shape) : dictionary(shape), reader(shape, dictionary, true) {}
 
-    void count(const uint8_t* text, int64_t n, Rows* rows) {
-      if (++document == 0) throw std::length_error("more than 2^32 - 1 documents for one thread");
-      reader.read(text, n);
-      int64_t distinct = 0;
-      for (uint32_t gram : reader.loose) dictionary.prefetch_count(gram);
-      for (uint32_t chunk : reader.chunks)
-        for (uint32_t gram : reader.cache.grams(chunk)) distinct += dictionary.count(gram, document);
-      for (uint32_t gram : reader.loose) distinct += dictionary.count(gram, document);
-      if (!rows) return;
-      rows->chunks.insert(rows->chunks.end(), reader.chunks.begin(), reader.chunks.end());
-      rows->loose.insert(rows->loose.end(), reader.loose.begin(), reader.loose.end());
-      rows->shapes.push_back({(uint32_t)reader.chunks.size(), (uint32_t)reader.loose.size(), (uint32_t)distinct});
+    void count(Span<const Text> texts, Rows* rows) {
+      reader.read(texts);
+      for (int64_t d = 0; d < texts.size(); ++d)
+        for (uint32_t gram : reader.documents[d].loose) dictionary.prefetch_count(gram);
+      for (int64_t d = 0; d < texts.size(); ++d) {
+        const auto& read = reader.documents[d];
+        if (++document == 0) throw std::length_error("more than 2^32 - 1 documents for one thread");
+        uint32_t distinct = 0;
+        for (uint32_t chunk : read.chunks)
+          for (uint32_t gram : reader.cache.grams(chunk)) distinct += dictionary.count(gram, document);
+        for (uint32_t gram : read.loose) distinct += dictionary.count(gram, document);
+        if (!rows) continue;
+        rows->chunks.insert(rows->chunks.end(), read.chunks.begin(), read.chunks.end());
+        rows->loose.insert(rows->loose.end(), read.loose.begin(), read.loose.end());
+        rows->shapes.push_back({(uint32_t)read.chunks.size(), (uint32_t)read.loose.size(), distinct});
+      }
     }
 
     // Turns the grams of the chunks into features.

@@ -14,6 +14,7 @@ class GrowingDictionary {
   struct Count {
     uint32_t last;       // the last document the gram was seen in, from 1
     uint32_t documents;  // document frequency
+    uint64_t occurrences;
   };
   // The grams of one vectorizer. A gram is numbered across vectorizers; a word or string or pair within
   // its own table.
@@ -61,16 +62,15 @@ class GrowingDictionary {
 
   XMC_INLINE void prefetch_count(uint32_t gram) const { __builtin_prefetch(&counts[gram]); }
 
-  // Counts one occurrence in `document`; 1 if it is the first there.
-  XMC_INLINE int64_t count(uint32_t gram, uint32_t document) {
+  // Counts one occurrence in `document`; 1 if it is the first there. Without a branch: whether a gram has
+  // been seen in this document can hardly be predicted.
+  XMC_INLINE uint32_t count(uint32_t gram, uint32_t document) {
     Count& c = counts[gram];
-    if (c.last == document) {
-      ++repeats[gram];
-      return 0;
-    }
+    const uint32_t first = c.last != document;
     c.last = document;
-    ++c.documents;
-    return 1;
+    c.documents += first;
+    ++c.occurrences;
+    return first;
   }
 
   int64_t grams() const { return (int64_t)counts.size(); }
@@ -92,10 +92,9 @@ class GrowingDictionary {
     }
     for (size_t g = 0; g < gram_here.size(); ++g) {
       counts[gram_here[g]].documents += other.counts[g].documents;
-      repeats[gram_here[g]] += other.repeats[g];
+      counts[gram_here[g]].occurrences += other.counts[g].occurrences;
     }
     other.counts = {};
-    other.repeats = {};
     other.words = StringTable();
     return gram_here;
   }
@@ -106,14 +105,12 @@ class GrowingDictionary {
  public:
   StringTable words;
   std::vector<Tables> tables;
-  Buffer<Count> counts;      // [gram]
-  Buffer<uint64_t> repeats;  // [gram] occurrences beyond the first of each document
+  Buffer<Count> counts;  // [gram]
 
  private:
   uint32_t new_gram() {
     if (counts.size() >= kNone) throw std::length_error("more than 2^32 - 2 distinct grams");
-    counts.push_back({0, 0});
-    repeats.push_back(0);
+    counts.push_back({0, 0, 0});
     return (uint32_t)counts.size() - 1;
   }
 

@@ -189,8 +189,8 @@ class Transformer {
     std::vector<std::unique_ptr<Worker>> workers(std::max(1, threads));
     parallel_for((int64_t)tasks_.size(), threads, [&](int64_t t, int w) {
       if (!workers[w]) workers[w] = std::make_unique<Worker>(shape_, dictionary_, features_, true);
-      for_each_document(documents, start_[t], start_[t + 1], shape_.lower, workers[w]->scratch,
-                        [&](const uint8_t* text, int64_t n) { read(text, n, *workers[w], tasks_[t]); });
+      for_each_group(documents, start_[t], start_[t + 1], shape_.lower, workers[w]->scratch,
+                     [&](Span<const Text> texts) { read(texts, *workers[w], tasks_[t]); });
     });
     int64_t nnz = 0;
     for (const Task& task : tasks_) nnz += (int64_t)task.indices.size();
@@ -220,28 +220,30 @@ class Transformer {
     std::vector<uint8_t> scratch;
   };
 
-  // Collects the features of one document; their number.
-  static int64_t collect(const uint8_t* text, int64_t n, const Weighting& weighting, Worker& worker) {
-    worker.reader.read(text, n);
-    const std::vector<uint32_t>& loose = worker.reader.loose;
-    worker.builder.add({loose.data(), (int64_t)loose.size()}, weighting);
-    for (uint32_t chunk : worker.reader.chunks) worker.builder.add(worker.reader.cache.grams(chunk), weighting);
+  // Sorts the features of document d of the group just read; returns their number.
+  static int64_t sort(size_t d, const Weighting& weighting, Worker& worker) {
+    const auto& read = worker.reader.documents[d];
+    worker.builder.add({read.loose.data(), (int64_t)read.loose.size()}, weighting);
+    for (uint32_t chunk : read.chunks) worker.builder.add(worker.reader.cache.grams(chunk), weighting);
     return worker.builder.sort();
   }
 
  private:
   struct Task {
-    std::vector<int32_t> indices;
-    std::vector<float> data;
+    Buffer<int32_t> indices;
+    Buffer<float> data;
     std::vector<int64_t> ends;
   };
 
-  void read(const uint8_t* text, int64_t n, Worker& worker, Task& task) const {
-    const int64_t count = collect(text, n, weighting_, worker), at = (int64_t)task.indices.size();
-    task.indices.resize(at + count);
-    task.data.resize(at + count);
-    worker.builder.write(weighting_, task.indices.data() + at, task.data.data() + at);
-    task.ends.push_back(at + count);
+  void read(Span<const Text> texts, Worker& worker, Task& task) const {
+    worker.reader.read(texts);
+    for (int64_t d = 0; d < texts.size(); ++d) {
+      const int64_t count = sort(d, weighting_, worker), at = (int64_t)task.indices.size();
+      task.indices.resize(at + count);
+      task.data.resize(at + count);
+      worker.builder.write(weighting_, task.indices.data() + at, task.data.data() + at);
+      task.ends.push_back(at + count);
+    }
   }
 
   const TextShape& shape_;
@@ -261,7 +263,9 @@ class SingleReader {
   int64_t read(const uint8_t* text, int64_t n, const Weighting& weighting) {
     worker_.scratch.resize(n + unicode::kPadding);
     unicode::copy_padded(text, n, lower_, worker_.scratch.data());
-    return Transformer::collect(worker_.scratch.data(), n, weighting, worker_);
+    const Text one{worker_.scratch.data(), n};
+    worker_.reader.read(Span<const Text>(&one, 1));
+    return Transformer::sort(0, weighting, worker_);
   }
   void write(const Weighting& weighting, int32_t* indices, float* data) {
     worker_.builder.write(weighting, indices, data);

@@ -37,6 +37,12 @@ struct Gram {
   uint32_t node, value;
 };
 
+// A normalised document, followed by padding.
+struct Text {
+  const uint8_t* data;
+  int64_t size;
+};
+
 // Dictionary: word(p, n) -> node or kNone; unigram(v, word) -> value; chars(v, p, n) -> value;
 // pair(v, n, prefix, word) -> Gram; prefetch_pair(...); levels(v) -> longest word n-gram worth looking up.
 template <class Dictionary>
@@ -51,22 +57,37 @@ class DocumentReader {
     }
   }
 
-  // Reads text[0:n), which is normalised and followed by padding: fills `chunks` and `loose`.
-  void read(const uint8_t* text, int64_t n) {
-    chunks.clear();
-    loose.clear();
-    words_.clear();
-    if (needs_chunks_) read_chunks(text, n);
+  // Reads a group of documents: fills documents[0:texts.size()). It goes through the group stage by stage,
+  // so that the memory a stage needs is under way while the stage before it works on other documents.
+  void read(Span<const Text> texts) {
+    if ((int64_t)documents.size() < texts.size()) documents.resize(texts.size());
+    const Span<Document> group(documents.data(), texts.size());
+    for (int64_t d = 0; d < texts.size(); ++d) group[d].start(texts[d]);
+    if (needs_chunks_) read_chunks(group);
     for (int v = 0; v < (int)shape_.vectorizers.size(); ++v) {
       const VectorizerShape& shape = shape_.vectorizers[v];
-      if (shape.analyzer == Analyzer::word && shape.max_n >= 2) read_word_grams(v, shape.max_n);
-      if (shape.analyzer == Analyzer::chars) read_characters(v, text, n);
+      if (shape.analyzer == Analyzer::word && shape.max_n >= 2) read_word_grams(v, shape.max_n, group);
+      if (shape.analyzer == Analyzer::chars)
+        for (Document& document : group) read_characters(v, document);
     }
   }
 
   ChunkCache cache;
-  std::vector<uint32_t> chunks;  // cached chunks of the last document, in order
-  std::vector<uint32_t> loose;   // its other grams, with repetitions
+  struct Document {
+    Text text;
+    std::vector<uint32_t> chunks;  // cached chunks, in order
+    std::vector<uint32_t> loose;   // its other grams, with repetitions
+    std::vector<uint32_t> words, nodes;
+    size_t pieces_end;
+
+    void start(const Text& of) {
+      text = of;
+      chunks.clear();
+      loose.clear();
+      words.clear();
+    }
+  };
+  std::vector<Document> documents;
 
  private:
   struct Piece {
@@ -75,24 +96,28 @@ class DocumentReader {
     uint64_t key;
   };
 
-  // In passes, so that the memory of each chunk is under way before it is used.
-  void read_chunks(const uint8_t* text, int64_t n) {
+  void read_chunks(Span<Document> group) {
     pieces_.clear();
-    split::chunks(text, n, [&](int64_t begin, int64_t end) {
-      pieces_.push_back({text + begin, end - begin, string_key(text + begin, end - begin)});
-      if (cache_chunks_) cache.prefetch(pieces_.back().key);
-    });
+    for (Document& document : group) {
+      const uint8_t* text = document.text.data;
+      split::chunks(text, document.text.size, [&](int64_t begin, int64_t end) {
+        pieces_.push_back({text + begin, end - begin, string_key(text + begin, end - begin)});
+        if (cache_chunks_) cache.prefetch(pieces_.back().key);
+      });
+      document.pieces_end = pieces_.size();
+    }
     found_.resize(pieces_.size());
     for (size_t i = 0; i < pieces_.size(); ++i) found_[i] = cached(pieces_[i]);
-    for (size_t i = 0; i < pieces_.size(); ++i) {
-      if (found_[i] == kNone) {
-        analyse(pieces_[i].text, pieces_[i].size, words_, loose);
-        continue;
-      }
-      chunks.push_back(found_[i]);
-      if (needs_words_)
-        for (uint32_t word : cache.words(found_[i])) words_.push_back(word);
-    }
+    size_t i = 0;
+    for (Document& document : group)
+      for (; i < document.pieces_end; ++i) use_chunk(pieces_[i], found_[i], document);
+  }
+
+  XMC_INLINE void use_chunk(const Piece& piece, uint32_t chunk, Document& document) {
+    if (chunk == kNone) return analyse(piece.text, piece.size, document.words, document.loose);
+    document.chunks.push_back(chunk);
+    if (needs_words_)
+      for (uint32_t word : cache.words(chunk)) document.words.push_back(word);
   }
 
   // The record of a chunk, kNone if it is not for the cache.
@@ -147,14 +172,14 @@ class DocumentReader {
     }
   }
 
-  void read_characters(int v, const uint8_t* text, int64_t n) {
-    split::collapse_spaces(text, n, padded_);
+  void read_characters(int v, Document& document) {
+    split::collapse_spaces(document.text.data, document.text.size, padded_);
     const int64_t bytes = (int64_t)padded_.size();
     padded_.resize(bytes + unicode::kPadding);
     split::character_starts(padded_.data(), bytes, starts_);
     const VectorizerShape& shape = shape_.vectorizers[v];
     const int64_t longest = std::min(shape.max_n, (int64_t)starts_.size() - 1);
-    for (int64_t width = shape.min_n; width <= longest; ++width) windows(v, padded_.data(), width, loose);
+    for (int64_t width = shape.min_n; width <= longest; ++width) windows(v, padded_.data(), width, document.loose);
   }
 
   // Every run of `width` characters of the text that starts_ divides.
@@ -164,25 +189,32 @@ class DocumentReader {
       keep(dictionary_.chars(v, text + starts_[i], starts_[i + width] - starts_[i]), grams);
   }
 
-  void read_word_grams(int v, int64_t max_n) {
-    const int64_t count = (int64_t)words_.size();
-    max_n = std::min({max_n, count, dictionary_.levels(v)});
-    if (max_n < 2) return;
-    nodes_ = words_;
-    for (int64_t n = 2; n <= max_n; ++n) {
-      const int64_t grams = count - n + 1;
-      for (int64_t i = 0; i < grams; ++i)
-        if (nodes_[i] != kNone) dictionary_.prefetch_pair(v, n, nodes_[i], words_[i + n - 1]);
-      for (int64_t i = 0; i < grams; ++i) {
-        const uint32_t word = words_[i + n - 1];
-        if (nodes_[i] == kNone || word == kNone) {
-          nodes_[i] = kNone;
-          continue;
-        }
-        const Gram gram = dictionary_.pair(v, n, nodes_[i], word);
-        nodes_[i] = gram.node;
-        keep(gram.value, loose);
+  void read_word_grams(int v, int64_t max_n, Span<Document> group) {
+    max_n = std::min(max_n, dictionary_.levels(v));
+    for (Document& document : group) document.nodes = document.words;
+    int64_t longest = 2;
+    for (int64_t n = 2; n <= std::min(max_n, longest); ++n) {
+      for (const Document& document : group) {
+        const int64_t count = (int64_t)document.words.size();
+        longest = std::max(longest, count);
+        for (int64_t i = 0; i + n <= count; ++i)
+          if (document.nodes[i] != kNone) dictionary_.prefetch_pair(v, n, document.nodes[i], document.words[i + n - 1]);
       }
+      for (Document& document : group) extend_grams(v, n, document);
+    }
+  }
+
+  // Makes the grams of n - 1 words in `nodes` grams of n words.
+  XMC_INLINE void extend_grams(int v, int64_t n, Document& document) {
+    for (int64_t i = 0; i + n <= (int64_t)document.words.size(); ++i) {
+      const uint32_t word = document.words[i + n - 1];
+      if (document.nodes[i] == kNone || word == kNone) {
+        document.nodes[i] = kNone;
+        continue;
+      }
+      const Gram gram = dictionary_.pair(v, n, document.nodes[i], word);
+      document.nodes[i] = gram.node;
+      keep(gram.value, document.loose);
     }
   }
 
@@ -195,7 +227,7 @@ class DocumentReader {
   const bool cache_chunks_;
   bool has_words_ = false, needs_words_ = false, needs_chunks_ = false;
   std::vector<Piece> pieces_;
-  std::vector<uint32_t> found_, words_, nodes_;
+  std::vector<uint32_t> found_;
   std::vector<uint8_t> padded_;
   std::vector<int64_t> starts_;
 };
