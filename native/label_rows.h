@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "span.h"
@@ -25,10 +26,6 @@ class Buffer {
       capacity_ = n;
     }
     return {items_.get(), n};
-  }
-  void release() {
-    items_.reset();
-    capacity_ = 0;
   }
 
  private:
@@ -64,6 +61,32 @@ struct RowStore {
     out.features = features;
     return out;
   }
+};
+
+// Stores that nodes have let go of are handed out again, the last one first: depth first, that one fits.
+class StorePool {
+ public:
+  std::shared_ptr<RowStore> take() {
+    std::lock_guard<std::mutex> hold(idle_->lock);
+    std::unique_ptr<RowStore> store;
+    if (!idle_->stores.empty()) {
+      store = std::move(idle_->stores.back());
+      idle_->stores.pop_back();
+    } else {
+      store.reset(new RowStore);
+    }
+    return {store.release(), [idle = idle_](RowStore* returned) {
+              std::lock_guard<std::mutex> hold_again(idle->lock);
+              idle->stores.emplace_back(returned);
+            }};
+  }
+
+ private:
+  struct Idle {
+    std::mutex lock;
+    std::vector<std::unique_ptr<RowStore>> stores;
+  };
+  std::shared_ptr<Idle> idle_ = std::make_shared<Idle>();
 };
 
 // Rows of Z scaled to unit length and rounded. Rows keep their features and order; a value that rounds
@@ -124,25 +147,29 @@ class FeatureCompactor {
 
  private:
   int64_t number_features(const LabelRows& from, Span<const int32_t> members) {
-    if ((int64_t)numbers_.size() < from.features) numbers_.resize(from.features, 0);
-    number_ = Span<int32_t>(numbers_);
+    if (number_.size() < from.features) {
+      number_ = numbers_.take(from.features);
+      std::fill(number_.begin(), number_.end(), 0);
+    }
     met_ = met_store_.take(from.features + 1);
-    met_count_ = 0;
+    const Span<int32_t> rows_with = number_, met = met_;
+    int64_t count = 0;
     for (int32_t r : members)
-      for (int64_t p = from.begin[r]; p < from.end[r]; ++p) {
+      for (int64_t p = from.begin[r], end = from.end[r]; p < end; ++p) {
         const int32_t f = from.feature[p];
-        const int32_t rows = number_[f];
-        met_[met_count_] = f;
-        met_count_ += rows == 0;
-        number_[f] = rows + 1;
+        const int32_t rows = rows_with[f];
+        met[count] = f;
+        count += rows == 0;
+        rows_with[f] = rows + 1;
       }
+    met_count_ = count;
     int32_t kept = 0;
     for (int32_t f : met_.slice(0, met_count_)) number_[f] = number_[f] > 1 ? kept++ : -1;
     return kept;
   }
 
-  std::vector<int32_t> numbers_;  // rows with the feature, then its new number; 0 between calls
-  Span<int32_t> number_;
+  Buffer<int32_t> numbers_;
+  Span<int32_t> number_;  // rows with the feature, then its new number; 0 between calls
   Buffer<int32_t> met_store_;
   Span<int32_t> met_;
   int64_t met_count_ = 0;
