@@ -160,8 +160,13 @@ class CorpusCounter {
 
     void count(Span<const Text> texts, Rows* rows) {
       reader.read(texts);
-      for (int64_t d = 0; d < texts.size(); ++d)
+      for (int64_t d = 0; d < texts.size(); ++d) {
         for (uint32_t gram : reader.documents[d].loose) dictionary.prefetch_count(gram);
+        for (uint32_t chunk : reader.documents[d].chunks) {
+          const Span<const uint32_t> grams = reader.cache.grams(chunk);
+          if (!grams.empty()) dictionary.prefetch_count(grams[0]);  // its first word, rarer than what follows
+        }
+      }
       for (int64_t d = 0; d < texts.size(); ++d) {
         const auto& read = reader.documents[d];
         if (++document == 0) throw std::length_error("more than 2^32 - 1 documents for one thread");
