@@ -114,50 +114,105 @@ class RankedColumns {
   std::vector<int32_t> used_;
 };
 
-// A sorted run of (column, sum).
-struct Run {
-  Span<int32_t> indices;
-  Span<double> sums;
-
-  XMC_INLINE int64_t size() const { return indices.size(); }
-  XMC_INLINE double operator[](int64_t i) const { return sums[i]; }
-  XMC_INLINE Run from(int64_t first) const {
-    return {indices.slice(first, indices.size()), sums.slice(first, sums.size())};
+// The terms of one row, sorted by merging the rows they come from. A term is one number, its column above
+// and its place in the order of arrival below, so that no two are equal and equal columns are added in that
+// order. Each run lies between two guards, so that merging needs no bounds.
+class MergedTerms {
+ public:
+  void reserve(int64_t terms, int64_t rows) {
+    for (auto& buffer : buffers_)
+      if ((int64_t)buffer.size() < terms + 2 * rows) buffer.resize(terms + 2 * rows);
+    if ((int64_t)products_.size() < terms) products_.resize(terms);
+    runs_.clear();
+    count_ = 0;
   }
-  XMC_INLINE Run slice(int64_t from, int64_t to) const { return {indices.slice(from, to), sums.slice(from, to)}; }
+
+  template <class V>
+  XMC_INLINE void append(const WeightedRow<V>& row) {
+    Span<uint64_t> terms(buffers_[0]);
+    Span<double> products = Span<double>(products_).slice(count_, count_ + row.size());
+    const int64_t at = count_ + 2 * (int64_t)runs_.size() + 1;
+    terms[at - 1] = kBelowAll;
+    for (int64_t i = 0; i < row.size(); ++i) {
+      terms[at + i] = ((uint64_t)row.indices[i] + 1) << 32 | (uint64_t)(count_ + i);
+      products[i] = row[i];
+    }
+    terms[at + row.size()] = kAboveAll;
+    runs_.push_back({at, row.size()});
+    count_ += row.size();
+  }
+
+  // The columns in order and their sums; returns how many there are.
+  XMC_INLINE int64_t sum_up(Span<int32_t> columns, Span<double> sums) {
+    const Span<const uint64_t> terms = sorted();
+    const Span<const double> products(products_.data(), count_);
+    std::fill(sums.begin(), sums.end(), 0.0);
+    int64_t n = -1;
+    uint32_t previous = 0;
+    for (int64_t t = 0; t < terms.size(); ++t) {
+      const uint32_t column = (uint32_t)(terms[t] >> 32);
+      n += column != previous;
+      columns[n] = (int32_t)(column - 1);
+      sums[n] += products[(uint32_t)terms[t]];
+      previous = column;
+    }
+    return n + 1;
+  }
+
+ private:
+  static constexpr uint64_t kBelowAll = 0, kAboveAll = ~0ull;
+  struct Stretch {
+    int64_t at, size;
+  };
+
+  // Merges the runs two by two until one is left.
+  XMC_INLINE Span<const uint64_t> sorted() {
+    Span<uint64_t> source(buffers_[0]), target(buffers_[1]);
+    while (runs_.size() > 1) {
+      size_t merged = 0;
+      int64_t at = 1;
+      for (size_t r = 0; r < runs_.size(); r += 2) {
+        const Stretch a = runs_[r];
+        const Stretch b = r + 1 < runs_.size() ? runs_[r + 1] : Stretch{a.at + a.size, 0};
+        target[at - 1] = kBelowAll;
+        if (b.size) {
+          merge(source, a, b, target.slice(at, at + a.size + b.size));
+        } else {
+          std::copy(source.begin() + a.at, source.begin() + a.at + a.size, target.begin() + at);
+        }
+        runs_[merged++] = {at, a.size + b.size};
+        at += a.size + b.size;
+        target[at] = kAboveAll;
+        at += 2;
+      }
+      runs_.resize(merged);
+      std::swap(source, target);
+    }
+    return source.slice(runs_[0].at, runs_[0].at + runs_[0].size);
+  }
+
+  // From both ends at once: each step of a merge waits for the one before, and no branch depends on the data,
+  // where it would be mispredicted at every other step.
+  XMC_INLINE static void merge(Span<const uint64_t> source, Stretch a, Stretch b, Span<uint64_t> out) {
+    int64_t low_a = a.at, low_b = b.at, high_a = a.at + a.size - 1, high_b = b.at + b.size - 1;
+    int64_t low = 0, high = out.size() - 1;
+    while (low < high) {
+      const uint64_t xa = source[low_a], xb = source[low_b], ya = source[high_a], yb = source[high_b];
+      const bool x = xa < xb, y = ya > yb;
+      out[low++] = x ? xa : xb;
+      out[high--] = y ? ya : yb;
+      low_a += x;
+      low_b += !x;
+      high_a -= y;
+      high_b -= !y;
+    }
+    if (low == high) out[low] = std::min(source[low_a], source[low_b]);
+  }
+
+  std::vector<uint64_t> buffers_[2];
+  std::vector<double> products_;
+  std::vector<Stretch> runs_;
+  int64_t count_ = 0;
 };
-
-XMC_INLINE double keep_if(bool wanted, double x) {
-  uint64_t bits;
-  std::memcpy(&bits, &x, 8);
-  bits &= (uint64_t)0 - (uint64_t)wanted;
-  std::memcpy(&x, &bits, 8);
-  return x;
-}
-
-// a + b into out; returns the length. No branch depends on the data: in a merge it would be mispredicted
-// at every other step.
-template <class Left, class Right>
-XMC_INLINE int64_t merge(const Left& a, const Right& b, Run out) {
-  int64_t i = 0, j = 0, n = 0;
-  while (i < a.size() && j < b.size()) {
-    const int32_t ca = a.indices[i], cb = b.indices[j];
-    const bool from_a = ca <= cb, from_b = cb <= ca;
-    out.indices[n] = from_a ? ca : cb;
-    out.sums[n] = keep_if(from_a, a[i]) + keep_if(from_b, b[j]);
-    i += from_a;
-    j += from_b;
-    ++n;
-  }
-  for (; i < a.size(); ++i, ++n) {
-    out.indices[n] = a.indices[i];
-    out.sums[n] = a[i];
-  }
-  for (; j < b.size(); ++j, ++n) {
-    out.indices[n] = b.indices[j];
-    out.sums[n] = b[j];
-  }
-  return n;
-}
 
 }  // namespace xmc

@@ -13,10 +13,11 @@ namespace xmc {
 // Rows of B are visited in no order: ask for one this many entries of A before it is needed.
 constexpr int64_t kAhead = 8;
 constexpr int64_t kAheadEntries = 128;
-// Up to this many rows are merged; more go through the bitmap, unless the row is so wide that reading
-// the bitmap off would cost more than the terms themselves.
-constexpr int64_t kMergeRows = 5;
+// Up to this many rows are merged (measured: at 8 merging and ranking cost the same); more are ranked,
+// unless the row is so wide that reading the bitmap off would cost more than the terms themselves.
+constexpr int64_t kMergeRows = 8;
 constexpr int64_t kColumnsPerTerm = 8 * 4096;
+constexpr int64_t kMergeTerms = 1 << 16;  // the merge's buffers stay small
 // Terms in one chunk of rows: its result is a few hundred kilobytes, so it is packed from the cache.
 constexpr int64_t kChunkTerms = 1 << 17;
 
@@ -71,16 +72,12 @@ struct ProductCounts {
 // One worker's buffers.
 struct Workspace {
   RankedColumns columns;
-  std::vector<double> sums[2], magnitudes;
-  std::vector<int32_t> indices[2];
-  std::vector<int64_t> ends;
+  MergedTerms terms;
+  std::vector<double> sums_, magnitudes;
 
-  Run run(int side, int64_t size) {
-    if ((int64_t)sums[side].size() < size) {
-      sums[side].resize(size);
-      indices[side].resize(size);
-    }
-    return Run{Span<int32_t>(indices[side]).slice(0, size), Span<double>(sums[side]).slice(0, size)};
+  Span<double> sums(int64_t size) {
+    if ((int64_t)sums_.size() < size) sums_.resize(size);
+    return Span<double>(sums_).slice(0, size);
   }
 };
 
@@ -95,42 +92,38 @@ XMC_INLINE Span<double> sum_by_rank(const Product<V>& product, int64_t r, Worksp
     work.columns.insert(product.row(p).indices);
   }
   const int64_t n = work.columns.read_off(columns);
-  const Span<double> sums = work.run(0, n).sums;
+  const Span<double> sums = work.sums(n);
   std::fill(sums.begin(), sums.end(), 0.0);
   for (int64_t p = from; p < to; ++p) work.columns.add(product.row(p), sums);
   work.columns.clear(columns.slice(0, n));
   return sums;
 }
 
-// The same by pairwise merging. The last merge writes its columns straight to `columns`.
+// The same by merging.
 template <class V>
 XMC_INLINE Span<double> sum_by_merging(const Product<V>& product, int64_t r, int64_t terms, Workspace& work,
                                        Span<int32_t> columns) {
   const int64_t from = product.A.indptr[r], to = product.A.indptr[r + 1];
-  Run source = work.run(0, terms), target = work.run(1, terms);
-  if (to - from <= 2) source.indices = columns;
-  std::vector<int64_t>& ends = work.ends;
-  ends.assign(1, 0);
-  for (int64_t p = from; p < to; p += 2) {
-    const bool pair = p + 1 < to;
+  work.terms.reserve(terms, to - from);
+  for (int64_t p = from; p < to; ++p) {
     product.prefetch_after(p);
-    if (pair) product.prefetch_after(p + 1);
-    const WeightedRow<V> a = product.row(p), b = pair ? product.row(p + 1) : WeightedRow<V>();
-    ends.push_back(ends.back() + merge(a, b, source.from(ends.back())));
+    work.terms.append(product.row(p));
   }
-  while (ends.size() > 2) {
-    if (ends.size() == 3) target.indices = columns;
-    size_t runs = 0;
-    int64_t at = 0;
-    for (size_t s = 0; s + 1 < ends.size(); s += 2) {
-      const size_t last = std::min(s + 2, ends.size() - 1);
-      at += merge(source.slice(ends[s], ends[s + 1]), source.slice(ends[s + 1], ends[last]), target.from(at));
-      ends[++runs] = at;
-    }
-    ends.resize(runs + 1);
-    std::swap(source, target);
+  const Span<double> sums = work.sums(terms);
+  return sums.slice(0, work.terms.sum_up(columns, sums));
+}
+
+// The same for a single row of B.
+template <class V>
+XMC_INLINE Span<double> scale_one(const Product<V>& product, int64_t p, Workspace& work, Span<int32_t> columns) {
+  product.prefetch_after(p);
+  const WeightedRow<V> row = product.row(p);
+  const Span<double> sums = work.sums(row.size());
+  for (int64_t i = 0; i < row.size(); ++i) {
+    columns[i] = row.indices[i];
+    sums[i] = row[i];
   }
-  return source.sums.slice(0, ends[1]);
+  return sums;
 }
 
 // Row r of the product into `out` at `at`; returns its entries.
@@ -142,9 +135,11 @@ XMC_INLINE int64_t multiply_row(const Product<V>& product, int64_t r, int64_t at
   for (int64_t p = from; p < to; ++p) terms += product.terms(p);
   if (!terms) return 0;
   const Span<int32_t> columns = out.indices.slice(at, at + std::min(terms, product.cols) + kSlack);
-  const bool merged = to - from <= kMergeRows || terms * kColumnsPerTerm < product.cols;
-  Span<double> sums = merged ? sum_by_merging(product, r, terms, work, columns)
-                             : sum_by_rank(product, r, work, columns);
+  const bool few = to - from <= kMergeRows || terms * kColumnsPerTerm < product.cols;
+  const bool merged = few && terms <= kMergeTerms;
+  Span<double> sums = to - from == 1 ? scale_one(product, from, work, columns)
+                      : merged       ? sum_by_merging(product, r, terms, work, columns)
+                                     : sum_by_rank(product, r, work, columns);
   int64_t n = sums.size();
   if (product.max_features >= 0 && n > product.max_features) {
     const int64_t kept = keep_largest(columns.slice(0, n), sums, product.max_features, work.magnitudes);
