@@ -91,7 +91,7 @@ def leaf_of_label(tree):
 
 
 def predict(job):
-    from xmcspark.matchers.model import Searcher
+    from xmcspark.matchers.search import Searcher
 
     searcher = Searcher.load(job.scratch / "model")
     Xt = job.matrix("Xt")

@@ -8,11 +8,14 @@ from hypothesis import strategies as st
 from small_problem import even_tree, random_problem
 
 from xmcspark.errors import ConfigError, InputError
-from xmcspark.matchers.model import Searcher, TreeModel
+from xmcspark.matchers.model import TreeModel
 from xmcspark.matchers.scoring import TRANSFORMS, Scoring
+from xmcspark.matchers.search import Searcher, search
 from xmcspark.matchers.train import train_matchers
 
-FORMS = [(t, "sum") for t in TRANSFORMS] + [(t, "product") for t in TRANSFORMS if t != "identity" and "log" not in t]
+FORMS = [(t, "sum") for t in TRANSFORMS] + [
+    (t, "product") for t in TRANSFORMS if t != "identity" and "log" not in t
+]
 
 
 def transformed(z, transform):
@@ -102,6 +105,17 @@ def test_candidates_are_scored_as_an_unlimited_search_would(model, queries):
     np.testing.assert_allclose(scores.toarray(), everything.multiply(wanted != 0).toarray(), rtol=1e-6)
 
 
+def test_search_among_candidates_ranks_those_and_no_others(model, queries):
+    wanted = sp.random(queries.shape[0], 60, 0.1, format="csr", random_state=2)
+    found = search(model, queries, candidates=wanted, top_k=4)
+    scores = model.searcher.score(queries, wanted).to_scipy().toarray()
+    for row in range(queries.shape[0]):
+        allowed = wanted[row].indices
+        best = sorted(allowed, key=lambda label: (-scores[row, label], label))[:4]
+        assert found.labels[row][: len(best)].tolist() == best
+        assert (found.labels[row][len(best) :] == -1).all()
+
+
 def test_a_tree_of_one_node_ranks_all_labels():
     X, Y = random_problem(labels=30)
     found = train_matchers(X, Y, even_tree(30)).predict(X, top_k=30)
@@ -162,7 +176,9 @@ def test_queries_with_other_features_are_refused(model):
         model.searcher.predict_one(np.array([40], np.int32), np.ones(1, np.float32))
 
 
-@pytest.mark.parametrize(("transform", "combine"), [("l9-hinge", "product"), ("identity", "product"), ("sigmoid", "mean")])
+@pytest.mark.parametrize(
+    ("transform", "combine"), [("l9-hinge", "product"), ("identity", "product"), ("sigmoid", "mean")]
+)
 def test_score_forms_that_make_no_sense_are_refused(transform, combine):
     with pytest.raises(ConfigError):
         Scoring(transform, combine)

@@ -93,7 +93,9 @@ def test_a_warm_start_reaches_the_optimum_of_a_cold_one(loss):
     other = train_matchers(X[:150], Y[:150], tree, loss=loss)  # from other data, and pruned
     cold = train_matchers(X, Y, tree, loss=loss, **EXACT)
     warm = train_matchers(X, Y, tree, loss=loss, start=other, **EXACT)
-    assert any(not np.array_equal(a.weights.data, b.weights.data) for a, b in zip(cold.matchers, warm.matchers))
+    assert any(
+        not np.array_equal(a.weights.data, b.weights.data) for a, b in zip(cold.matchers, warm.matchers)
+    )
     for a, b in zip(cold.matchers, warm.matchers, strict=True):
         difference = abs(a.weights.to_scipy() - b.weights.to_scipy()).max()
         assert difference < (5e-2 if loss == "hinge" else 5e-3)
@@ -107,7 +109,10 @@ def test_a_warm_start_from_the_optimum_needs_one_sweep():
     one_sweep = {"tolerance": 1e-4, "max_sweeps": 1, "threshold": 0.0}
     warm = train_matchers(X, Y, tree, start=cold, **one_sweep)
     cold_sweep = train_matchers(X, Y, tree, **one_sweep)
-    distance = [abs(m.matchers[0].weights.to_scipy() - cold.matchers[0].weights.to_scipy()).max() for m in (warm, cold_sweep)]
+    distance = [
+        abs(m.matchers[0].weights.to_scipy() - cold.matchers[0].weights.to_scipy()).max()
+        for m in (warm, cold_sweep)
+    ]
     assert distance[0] < 0.02 * distance[1]
 
 

@@ -58,7 +58,9 @@ def test_man_adds_rows_whose_predicted_parents_are_wrong():
     X, Y = random_problem(rows=200, labels=40)
     tree = even_tree(40, (4,))
     tfn, both = (train_matchers(X, Y, tree, negatives=n, man_beam=2) for n in ("tfn", "tfn+man"))
-    assert np.array_equal(tfn.matchers[0].weights.data, both.matchers[0].weights.data)  # the root has all rows
+    assert np.array_equal(
+        tfn.matchers[0].weights.data, both.matchers[0].weights.data
+    )  # the root has all rows
     assert not np.array_equal(tfn.matchers[1].weights.data, both.matchers[1].weights.data)
     all_parents = train_matchers(X, Y, tree, negatives="tfn+man", man_beam=4)
     everywhere = sp.csr_matrix(np.ones((200, 40), np.float32))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xmcspark.errors import ConfigError
+from xmcspark.config.setting import check_settings, setting
 
 TRANSFORMS = (
     "sigmoid",
@@ -23,22 +23,27 @@ class Scoring:
     """`transform` of each margin z: sigmoid 1 / (1 + exp(-z)); lp-hinge exp(-max(0, 1 - z)^p); log-... their
     logarithms; identity. `combine` joins them along a path: product or sum."""
 
-    transform: str = "l3-hinge"
-    combine: str = "product"
+    transform: str = setting(
+        "l3-hinge",
+        "What a margin z becomes: sigmoid 1 / (1 + exp(-z)), lp-hinge exp(-max(0, 1 - z)^p), log-... their "
+        "logarithms, or identity.",
+        source="PECOS",
+        choices=TRANSFORMS,
+    )
+    combine: str = setting(
+        "product", "How scores join along a path.", source="PECOS", choices=("product", "sum")
+    )
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.transform not in TRANSFORMS:
-            problems.append(f"transform is {self.transform!r}: choose one of {', '.join(TRANSFORMS)}")
-        if self.combine not in ("product", "sum"):
-            problems.append(f"combine is {self.combine!r}: choose product or sum")
-        elif self.combine == "product" and (self.transform == "identity" or self.transform.startswith("log-")):
-            problems.append(
+        check_settings(self)
+
+    def contradictions(self) -> list[str]:
+        if self.combine == "product" and (self.transform == "identity" or self.transform.startswith("log-")):
+            return [
                 f"combine=product with transform={self.transform} multiplies numbers of either sign, which does "
                 "not rank: use combine=sum"
-            )
-        if problems:
-            raise ConfigError(problems)
+            ]
+        return []
 
     @property
     def kernel_form(self) -> tuple[str, int, bool, bool]:

@@ -1,10 +1,11 @@
-"""The settings of matcher training, with the papers' defaults."""
+"""The settings of matcher training and of search, with the papers' defaults."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xmcspark.errors import ConfigError
+from xmcspark.config.setting import check_settings, setting
+from xmcspark.matchers.scoring import Scoring
 
 LOSSES = ("squared_hinge", "hinge", "logistic")
 NEGATIVES = ("tfn", "man", "tfn+man")
@@ -14,31 +15,49 @@ NEGATIVES = ("tfn", "man", "tfn+man")
 class TrainSettings:
     """One L2-regularised linear one-vs-all problem per child of each tree node (paper 1, eq. 5 and 6)."""
 
-    loss: str = "squared_hinge"  # squared_hinge, hinge or logistic
-    cost_positive: float = 1.0  # Cp, the weight of a positive example's loss; above 0
-    cost_negative: float = 1.0  # Cn, the weight of a negative example's loss; above 0
-    bias: float = 1.0  # value of the constant feature; 0 = no bias
-    tolerance: float = 0.1  # stop when the projected gradients span no more than this; above 0
-    max_sweeps: int = 100  # most passes over a node's rows; at least 1
-    threshold: float = 0.1  # weights smaller than this in absolute value are dropped; 0 keeps all
-    max_weights: int = 0  # most weights kept per child, the largest; 0 = no limit
-    negatives: str = "tfn"  # tfn (rows of true parents), man (rows of predicted parents) or tfn+man
-    man_beam: int = 20  # parents per row that count as predicted, for man; at least 1
-    cost_sensitive: bool = False  # weigh positives by relevance, normalised per row (paper 4, eq. 6 and 9)
-    alpha: float = 1.0  # weight of negatives when cost_sensitive (paper 4, table 7); above 0
-    seed: int = 0
+    loss: str = setting(
+        "squared_hinge", "What a wrong margin costs.", source="paper 1, section 7", choices=LOSSES
+    )
+    cost_positive: float = setting(
+        1.0, "Cp, the weight of a positive example's loss.", source="PECOS", above=0
+    )
+    cost_negative: float = setting(
+        1.0, "Cn, the weight of a negative example's loss.", source="PECOS", above=0
+    )
+    bias: float = setting(1.0, "Value of the constant feature; 0 = no bias.", source="PECOS", minimum=0)
+    tolerance: float = setting(
+        0.1, "Stop when the projected gradients span no more than this.", source="LIBLINEAR", above=0
+    )
+    max_sweeps: int = setting(100, "Most passes over a node's rows.", source="PECOS", minimum=1)
+    threshold: float = setting(
+        0.1,
+        "Weights smaller than this in absolute value are dropped; 0 keeps all.",
+        source="PECOS",
+        minimum=0,
+    )
+    max_weights: int = setting(0, "Most weights kept per child, the largest; 0 = no limit.", minimum=0)
+    negatives: str = setting(
+        "tfn",
+        "Rows a node trains on: tfn, those of true parents; man, those of predicted parents; tfn+man, both.",
+        source="paper 3, section 3.4",
+        choices=NEGATIVES,
+    )
+    man_beam: int = setting(20, "Parents per row that count as predicted, for man.", minimum=1)
+    cost_sensitive: bool = setting(
+        False, "Weigh positives by relevance, normalised per row.", source="paper 4, eq. 6 and 9"
+    )
+    alpha: float = setting(
+        1.0, "Weight of negatives when cost_sensitive.", source="paper 4, table 7", above=0
+    )
+    seed: int = setting(0, "Order in which examples are visited.", minimum=0, maximum=2**63 - 1)
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)!r}: choose one of {', '.join(choices)}"
-            for name, choices in (("loss", LOSSES), ("negatives", NEGATIVES))
-            if getattr(self, name) not in choices
-        ]
-        for name in ("cost_positive", "cost_negative", "tolerance", "alpha", "max_sweeps", "man_beam"):
-            if not getattr(self, name) > 0:
-                problems.append(f"{name} is {getattr(self, name)!r}: it must be above 0")
-        for name in ("bias", "threshold", "max_weights"):
-            if not getattr(self, name) >= 0:
-                problems.append(f"{name} is {getattr(self, name)!r}: it must not be negative")
-        if problems:
-            raise ConfigError(problems)
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class PredictSettings(Scoring):
+    """Beam search down the tree, and how a label's score comes about."""
+
+    top_k: int = setting(10, "Labels returned for each instance.", minimum=1)
+    beam: int = setting(10, "Nodes kept on each level of the tree.", source="PECOS", minimum=1)

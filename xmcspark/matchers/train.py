@@ -70,7 +70,9 @@ def train_matchers(
     if not Y.nnz:
         raise InputError("Y has no positive pair: there is nothing to learn")
     if start is not None and (start.n_features != X.shape[1] or not same_tree(start.tree, tree)):
-        raise InputError("the model to start from has another tree or other features: start from scratch instead")
+        raise InputError(
+            "the model to start from has another tree or other features: start from scratch instead"
+        )
     R = None
     if settings.cost_sensitive:
         R = Y if relevance is None else check_relevance(relevance, Y)
@@ -110,7 +112,9 @@ class _Trainer:
         depth = len(targets)
         if self.settings.negatives == "tfn":
             problems = [
-                self._problem(t, targets[t], relevance[t], None, targets[t - 1] if t else everything, _last(U, t, depth))
+                self._problem(
+                    t, targets[t], relevance[t], None, targets[t - 1] if t else everything, _last(U, t, depth)
+                )
                 for t in range(depth)
             ]
             return TreeModel(self.tree, tuple(self._solve(problems)), self.X.shape[1])

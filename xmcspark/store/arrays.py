@@ -18,7 +18,9 @@ HEADER = "header.json"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.-]+\.npy")
 
 
-def save_arrays(folder: Path, kind: str, version: int, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def save_arrays(
+    folder: Path, kind: str, version: int, header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
     """Writes the arrays, then the header that makes them a whole of the given kind."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEADER).unlink(missing_ok=True)

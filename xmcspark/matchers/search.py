@@ -1,0 +1,153 @@
+"""Beam search: the best labels of queries, by going down the tree through the best nodes of each level.
+
+Works on matchers packed per node (native/packed.h), which are flat arrays: saved as they are and memory-mapped when
+opened, so that a model of any size is ready at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from xmcspark._native.search import PackedModel, pack
+from xmcspark.errors import InputError
+from xmcspark.matchers.files import load_model, save_model, take_array
+from xmcspark.matchers.predictions import Predictions
+from xmcspark.matchers.scoring import Scoring
+from xmcspark.matchers.targets import by_position
+from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.tree.label_tree import LabelTree
+
+
+class Searchable(Protocol):
+    """What `search` takes: a trained model, or a searcher opened by itself."""
+
+    @property
+    def searcher(self) -> Searcher: ...
+
+
+def search(
+    model: Searchable, X: Any, *, beam: int = 10, top_k: int = 10, candidates: Any = None, threads: int = 1
+) -> Predictions:
+    """The `top_k` best labels of each row of X, best first.
+
+    Without `candidates`: beam search through at most `beam` nodes a level. With `candidates` (instances x labels,
+    non-zero = allowed): the best of those labels, each scored exactly, no beam.
+    """
+    searcher = model.searcher
+    if candidates is None:
+        return searcher.predict(X, beam=beam, top_k=top_k, threads=threads)
+    _check_sizes(beam, top_k, searcher.tree.n_labels)
+    return Predictions.from_csr(searcher.score(X, candidates, threads=threads), top_k)
+
+
+@dataclass(frozen=True)
+class PackedLevel:
+    """One level packed for search; see native/packed.h."""
+
+    slot_ptr: np.ndarray
+    entry_ptr: np.ndarray
+    slots: np.ndarray
+    entries: np.ndarray
+    bias: np.ndarray
+
+    @staticmethod
+    def of(weights: Csr, bias: np.ndarray, child_ptr: np.ndarray) -> PackedLevel:
+        """Packs matchers given as sparse rows, one a child."""
+        return PackedLevel(*pack(weights, child_ptr), bias)
+
+
+class Searcher:
+    """Finds the best labels of queries: `TreeModel.searcher`, or saved and opened again by itself."""
+
+    def __init__(self, tree: LabelTree, levels: tuple[PackedLevel, ...], n_features: int, scoring: Scoring):
+        self.tree, self.levels, self.n_features, self.scoring = tree, levels, n_features, scoring
+        self._packed = PackedModel(
+            [
+                (ptr, level.slot_ptr, level.entry_ptr, level.slots, level.entries, level.bias)
+                for ptr, level in zip(tree.child_ptr, levels, strict=True)
+            ],
+            tree.labels,
+            *scoring.kernel_form,
+        )
+
+    @property
+    def searcher(self) -> Searcher:
+        return self
+
+    def predict(self, X: Any, *, beam: int = 10, top_k: int = 10, threads: int = 1) -> Predictions:
+        """The `top_k` best labels of each row of X, through at most `beam` nodes a level.
+
+        Rows without features get the labels that their biases favour; `top_k` above the number of labels
+        is cut to it.
+        """
+        X = as_csr(X, "X", cols=self.n_features)
+        beam, top_k = _check_sizes(beam, top_k, self.tree.n_labels)
+        return Predictions(*self._packed.search(X, beam, top_k, threads))
+
+    def predict_one(
+        self, features: np.ndarray, values: np.ndarray, *, beam: int = 10, top_k: int = 10
+    ) -> Predictions:
+        """As `predict` for one query, given as increasing int32 features and float32 values: no overhead."""
+        if len(features) != len(values) or (
+            len(features) and not 0 <= features[0] <= features[-1] < self.n_features
+        ):
+            raise InputError(
+                f"a query needs as many values as features, features increasing and below {self.n_features}"
+            )
+        beam, top_k = _check_sizes(beam, top_k, self.tree.n_labels)
+        labels, scores = self._packed.search_one(features, values, beam, top_k)
+        return Predictions(labels[None], scores[None])
+
+    def score(self, X: Any, candidates: Any, *, threads: int = 1) -> Csr:
+        """The scores of given labels only: `candidates` is instances x labels, its non-zero pattern says which."""
+        X = as_csr(X, "X", cols=self.n_features)
+        wanted = as_csr(candidates, "candidates", rows=X.shape[0])
+        positions = by_position(wanted, self.tree)
+        scores = self._packed.score_pairs(X, positions, threads)
+        placed = Csr(positions.indptr, self.tree.labels[positions.indices], scores, wanted.shape).to_scipy()
+        placed.has_sorted_indices = False
+        placed.sort_indices()
+        return Csr(wanted.indptr, placed.indices.astype(np.int32, copy=False), placed.data, wanted.shape)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes what search needs, and no more; `Searcher.load` maps it into memory."""
+        arrays = {
+            f"{t}.{name}": array for t, level in enumerate(self.levels) for name, array in vars(level).items()
+        }
+        save_model(Path(folder), "packed tree model", self.tree, self.n_features, self.scoring, arrays)
+
+    @staticmethod
+    def load(folder: str | Path) -> Searcher:
+        tree, n_features, scoring, arrays = load_model(Path(folder), "packed tree model")
+        names = PackedLevel.__dataclass_fields__
+        levels = tuple(
+            PackedLevel(**{name: take_array(folder, arrays, f"{t}.{name}") for name in names})
+            for t in range(tree.depth)
+        )
+        for t, (level, ptr) in enumerate(zip(levels, tree.child_ptr, strict=True)):
+            _check_packed(f"{folder}, level {t}", level, ptr)
+        return Searcher(tree, levels, n_features, scoring)
+
+
+def _check_packed(name: str, level: PackedLevel, child_ptr: np.ndarray) -> None:
+    """The bounds every access relies on; what lies between them is for checksums."""
+    for ptr, of in ((level.slot_ptr, level.slots), (level.entry_ptr, level.entries)):
+        good = (
+            len(ptr) == len(child_ptr)
+            and ptr[0] == 0
+            and ptr[-1] == len(of)
+            and bool((np.diff(ptr) >= 0).all())
+        )
+        if not good or of.shape[1:] != (2,):
+            raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
+    if len(level.bias) != child_ptr[-1] or not bool((np.diff(level.slot_ptr) > 0).all()):
+        raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
+
+
+def _check_sizes(beam: int, top_k: int, n_labels: int) -> tuple[int, int]:
+    if beam < 1 or top_k < 1:
+        raise InputError(f"beam ({beam}) and top_k ({top_k}) must be at least 1")
+    return beam, min(top_k, n_labels)
