@@ -96,14 +96,16 @@ class CorpusCounter {
 
   // The text of the grams at these positions of the order; ends[i] is where the text of gram i ends.
   void spell(int v, Span<const int64_t> positions, Buffer<uint8_t>& text, Span<int64_t> ends) const {
-    const GramOrder order(workers_[0]->dictionary);
-    const int64_t last = positions.size() - 1;
-    auto place = [&](int64_t i) -> const GramPlace& { return places_[v][positions[std::min(i, last)]]; };
-    for (int64_t i = 0; i <= last; ++i) {
-      order.prefetch_pair(v, place(i + 16));
-      order.prefetch_word(v, place(i + 8));
-      order.spell(v, place(i), text);
-      ends[i] = (int64_t)text.size();
+    const int64_t threads = (int64_t)workers_.size();
+    const int64_t part = std::max<int64_t>(1 << 14, (positions.size() + threads - 1) / threads);
+    const int64_t parts = (positions.size() + part - 1) / part;
+    auto slice = [&](auto span, int64_t p) { return span.slice(p * part, std::min((p + 1) * part, positions.size())); };
+    std::vector<Buffer<uint8_t>> texts(parts);
+    parallel_for(parts, (int)workers_.size(),
+                 [&](int64_t p, int) { spell_part(v, slice(positions, p), texts[p], slice(ends, p)); });
+    for (int64_t p = 0; p < parts; ++p) {
+      for (int64_t& end : slice(ends, p)) end += (int64_t)text.size();
+      text.insert(text.end(), texts[p].begin(), texts[p].end());
     }
   }
 
@@ -218,6 +220,18 @@ class CorpusCounter {
       at = end;
     }
     rows = Rows();
+  }
+
+  void spell_part(int v, Span<const int64_t> positions, Buffer<uint8_t>& text, Span<int64_t> ends) const {
+    const GramOrder order(workers_[0]->dictionary);
+    const int64_t last = positions.size() - 1;
+    auto place = [&](int64_t i) -> const GramPlace& { return places_[v][positions[std::min(i, last)]]; };
+    for (int64_t i = 0; i <= last; ++i) {
+      order.prefetch_pair(v, place(i + 16));
+      order.prefetch_word(v, place(i + 8));
+      order.spell(v, place(i), text);
+      ends[i] = (int64_t)text.size();
+    }
   }
 
   // Closes the gaps that dropped grams left after each task.

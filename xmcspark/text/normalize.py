@@ -4,13 +4,15 @@ the others are joined, normalised by one call of Python's Unicode functions, and
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from xmcspark._native.text import gather, scan, splice
 from xmcspark.errors import InputError
-from xmcspark.text.sources import TextBlock
+from xmcspark.text.settings import TfidfSettings
+from xmcspark.text.sources import TextBlock, text_blocks
 
 
 def nfkc(text: str) -> str:
@@ -23,6 +25,15 @@ def _unchanged(text: str) -> str:
 
 
 NORMALIZERS: dict[str, Callable[[str], str]] = {"nfkc": nfkc, "lower": str.lower, "none": _unchanged}
+
+
+def normalized_blocks(
+    source: Any, settings: TfidfSettings, *, column: str = "text", first: int = 0
+) -> Iterator[TextBlock]:
+    """The documents of `source` (see `text_blocks`), normalised; `first` is the number of the first one."""
+    for block in text_blocks(source, column=column, nulls=settings.nulls, first=first):
+        yield normalized(block, settings.normalize, settings.invalid, first)
+        first += len(block)
 
 
 def normalized(block: TextBlock, how: str, invalid: str, first: int) -> TextBlock:

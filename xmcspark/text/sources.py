@@ -35,14 +35,15 @@ class TextBlock:
         return bytes(self.data[self.offsets[number] : self.offsets[number + 1]])
 
 
-def text_blocks(source: Any, *, column: str = "text", nulls: str = "error") -> Iterator[TextBlock]:
+def text_blocks(
+    source: Any, *, column: str = "text", nulls: str = "error", first: int = 0
+) -> Iterator[TextBlock]:
     """The documents of `source`, block by block.
 
     `source`: an iterable of str or bytes; a numpy, pandas or (chunked) Arrow array; or a `Path` to a file
     with one document a line (also compressed: .gz, .bz2, .zst) or to Parquet with the texts in `column`.
-    `nulls`: missing texts are an "error" or "empty".
+    `nulls`: missing texts are an "error" or "empty". `first`: number of the first document, for messages.
     """
-    first = 0
     for array in _arrays(source, column):
         block = array if isinstance(array, TextBlock) else _block_of(array, first, nulls)
         first += len(block)

@@ -13,9 +13,8 @@ import scipy.sparse as sp
 from xmcspark._native.text import Counter, Lookup
 from xmcspark.errors import ConfigError, InputError
 from xmcspark.sparse.csr import Csr
-from xmcspark.text.normalize import NORMALIZERS, normalized
+from xmcspark.text.normalize import NORMALIZERS, normalized_blocks
 from xmcspark.text.settings import DEFAULT_VECTORIZERS, TfidfSettings, Vectorizer
-from xmcspark.text.sources import TextBlock, text_blocks
 from xmcspark.text.storage import load_arrays, save_arrays
 from xmcspark.text.vocabulary import Vocabulary, from_rows, learned
 
@@ -75,7 +74,7 @@ class Tfidf:
 
     def _fit(self, texts: Any, column: str, *, keep_rows: bool) -> tuple[Counter, list[np.ndarray]]:
         counter = Counter(self.settings.shape(), self.threads)
-        for block in self._blocks(texts, column):
+        for block in normalized_blocks(texts, self.settings, column=column):
             counter.add(block.offsets, block.data, keep_rows)
         self._vocabulary, features = learned(counter, self.settings)
         self._lookup = None
@@ -124,7 +123,7 @@ class Tfidf:
     def transform_blocks(self, texts: Any, *, column: str = "text") -> Iterator[Csr]:
         """The rows of `transform`, block after block, for sources larger than memory."""
         lookup = self._ready()
-        for block in self._blocks(texts, column):
+        for block in normalized_blocks(texts, self.settings, column=column):
             indptr, indices, data = lookup.rows(block.offsets, block.data, self.threads)
             yield Csr(indptr, indices, data, (len(block), self.n_features))
 
@@ -139,12 +138,6 @@ class Tfidf:
             return lookup.row(text)
         except UnicodeEncodeError as error:
             raise InputError(f"the text holds half of a surrogate pair at character {error.start}") from error
-
-    def _blocks(self, texts: Any, column: str) -> Iterator[TextBlock]:
-        first = 0
-        for block in text_blocks(texts, column=column, nulls=self.settings.nulls):
-            yield normalized(block, self.settings.normalize, self.settings.invalid, first)
-            first += len(block)
 
     def _ready(self) -> Lookup:
         if self._lookup is None:
