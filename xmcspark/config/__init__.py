@@ -1,1 +1,1 @@
-"""Settings."""
+"""Configuration: settings declared beside the code they steer, composed, loaded, checked and explained here."""

@@ -16,7 +16,7 @@ class TrainSettings:
     """One L2-regularised linear one-vs-all problem per child of each tree node (paper 1, eq. 5 and 6)."""
 
     loss: str = setting(
-        "squared_hinge", "What a wrong margin costs.", source="paper 1, section 7", choices=LOSSES
+        "squared_hinge", "What a wrong margin costs.", source="paper 1, eq. 5; PECOS", choices=LOSSES
     )
     cost_positive: float = setting(
         1.0, "Cp, the weight of a positive example's loss.", source="PECOS", above=0
