@@ -24,7 +24,8 @@ cdef extern from "csr_check.h" namespace "xmc" nogil:
 _REASONS = ("", "indptr", "range", "order", "finite")
 
 
-def first_bad_row(const int64_t[::1] indptr, const int32_t[::1] indices, const floating[::1] data, int64_t cols):
+def first_bad_row(const int64_t[::1] indptr, const int32_t[::1] indices, const floating[::1] data,
+                  int64_t cols):
     """(row, reason) of the first malformed row, or None.
 
     Reads all three arrays. Reasons: "indptr", "range", "order" (indices not strictly increasing), "finite".
@@ -37,7 +38,8 @@ def first_bad_row(const int64_t[::1] indptr, const int32_t[::1] indices, const f
         if nnz == 0:  # nothing to point at
             fault = <int> check_row_pointers(read_only[int64_t](&indptr[0], rows + 1), nnz, row)
         else:
-            fault = <int> check_csr(read_only[int64_t](&indptr[0], rows + 1), read_only[int32_t](&indices[0], nnz),
+            fault = <int> check_csr(read_only[int64_t](&indptr[0], rows + 1),
+                                    read_only[int32_t](&indices[0], nnz),
                                     read_only(<const floating*> &data[0], nnz), cols, row)
     return None if fault == 0 else (row, _REASONS[fault])
 

@@ -115,7 +115,8 @@ XMC_INLINE Span<double> sum_by_merging(const Product<V>& product, int64_t r, int
 
 // The same for a single row of B.
 template <class V>
-XMC_INLINE Span<double> scale_one(const Product<V>& product, int64_t p, Workspace& work, Span<int32_t> columns) {
+XMC_INLINE Span<double> scale_one(const Product<V>& product, int64_t p, Workspace& work,
+                                  Span<int32_t> columns) {
   product.prefetch_after(p);
   const WeightedRow<V> row = product.row(p);
   const Span<double> sums = work.sums(row.size());

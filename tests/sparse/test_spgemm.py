@@ -1,5 +1,10 @@
 """The product equals scipy's, for every accumulator, and not a bit of it depends on threads or order."""
 
+import hashlib
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -71,6 +76,27 @@ def test_the_bits_do_not_depend_on_the_thread_count(terms_per_row):
         many = spgemm(A, B, threads=threads)
         for name in ("indptr", "indices", "data"):
             np.testing.assert_array_equal(getattr(one, name), getattr(many, name))
+
+
+def digest_of_products() -> str:
+    rng = np.random.default_rng(11)
+    digest = hashlib.sha256()
+    for terms_per_row in (1, 3, 8, 30):
+        A, B = random_rows(rng, 300, 200, terms_per_row), random_rows(rng, 200, 5000, 60)
+        for normalise in (False, True):
+            result, _ = multiply(as_csr(A), as_csr(B), normalise=normalise)
+            for array in (result.indptr, result.indices, result.data):
+                digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def test_the_bits_do_not_depend_on_the_instruction_set():
+    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_spgemm as t; "
+    code += "print(t.digest_of_products())"
+    for isa in ("generic", "avx2", "avx512"):
+        environment = {**os.environ, "XMCSPARK_ISA": isa}
+        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert run.stdout.strip() == digest_of_products(), run.stderr
 
 
 def test_chunks_completed_out_of_order_are_packed_in_order():
