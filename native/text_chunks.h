@@ -67,7 +67,7 @@ class ChunkCache {
     uint32_t grams;
   };
   static constexpr uint32_t kHeader = sizeof(Header) / 4;
-  static constexpr size_t kMostRecords = 1u << 26;
+  static constexpr size_t kMostRecords = 1u << 25;  // 128 MB
 
   const Header& header(uint32_t chunk) const { return reinterpret_cast<const Header&>(records_[chunk]); }
 

@@ -60,8 +60,8 @@ class NodeTrainer {
 
   int64_t groups() const { return (children_ + kLanes - 1) / kLanes; }
 
-  // Solves children [16 group, 16 group + 16). Groups are independent: several threads may each take some,
-  // with a LaneProblem of their own.
+  // Solves the group's sixteen children. Groups are independent: several threads may each take some, with a
+  // LaneProblem of their own.
   void solve(int64_t group, LaneProblem& lane) {
     lane.node = &problem_;
     lane.settings = level_->settings;
@@ -79,7 +79,6 @@ class NodeTrainer {
     lane.warm = warm();
     if (lane.warm) load_weights(group, used, lane);
     solve_lane_problem(lane);
-    for (int64_t l = 0; l < used; ++l) out_.bias[group * kLanes + l] = lane.w_bias.v[l] * lane.settings.bias;
     collect_weights(group, used, lane);
   }
 
@@ -98,27 +97,45 @@ class NodeTrainer {
     return std::lower_bound(indices.begin(), indices.end(), (int32_t)column) - indices.begin();
   }
 
-  // The node's part of Y and U, by group of children.
-  void collect_targets() {
-    targets_.assign((size_t)groups(), {});
+  // Calls visit(row, child, place in Y) for the node's part of Y.
+  template <class Visit>
+  void each_target(const CsrView& Y, Visit&& visit) const {
     for (int64_t r = 0; r < rows_.size(); ++r) {
-      const auto labels = level_->Y.row_indices(rows_[r]);
-      const auto values = level_->Y.row_data(rows_[r]);
-      const int64_t base = level_->Y.indptr[rows_[r]];
+      const auto labels = Y.row_indices(rows_[r]);
       for (int64_t p = first_at_least(labels, first_child_); p < labels.size(); ++p) {
         const int64_t child = labels[p] - first_child_;
         if (child >= children_) break;
-        const float cost = level_->relevance.empty() ? 1.0f : level_->relevance[base + p];
-        targets_[child / kLanes].push_back({(int32_t)r, (uint8_t)(child % kLanes), false, values[p], cost});
-      }
-      if (level_->U.indptr.size() <= 1) continue;
-      const auto negatives = level_->U.row_indices(rows_[r]);
-      for (int64_t p = first_at_least(negatives, first_child_); p < negatives.size(); ++p) {
-        const int64_t child = negatives[p] - first_child_;
-        if (child >= children_) break;
-        targets_[child / kLanes].push_back({(int32_t)r, (uint8_t)(child % kLanes), true, 0.0f, 1.0f});
+        visit(r, child, Y.indptr[rows_[r]] + p);
       }
     }
+  }
+
+  // Children with about as many positives need about as many sweeps: side by side, no lane waits for another.
+  void order_children() {
+    std::vector<int64_t> positives((size_t)children_, 0);
+    each_target(level_->Y, [&](int64_t, int64_t child, int64_t) { ++positives[child]; });
+    order_.resize((size_t)children_);
+    for (int64_t c = 0; c < children_; ++c) order_[c] = (int32_t)c;
+    std::stable_sort(order_.begin(), order_.end(), [&](int32_t a, int32_t b) { return positives[a] > positives[b]; });
+    place_.resize((size_t)children_);
+    for (int64_t i = 0; i < children_; ++i) place_[order_[i]] = (int32_t)i;
+  }
+
+  // The node's part of Y and U, by group of children.
+  void collect_targets() {
+    order_children();
+    targets_.assign((size_t)groups(), {});
+    auto add = [&](int64_t r, int64_t child, bool negative, float target, float relevance) {
+      const int32_t place = place_[child];
+      targets_[place / kLanes].push_back({(int32_t)r, (uint8_t)(place % kLanes), negative, target, relevance});
+    };
+    each_target(level_->Y, [&](int64_t r, int64_t child, int64_t p) {
+      add(r, child, false, level_->Y.data[p], level_->relevance.empty() ? 1.0f : level_->relevance[p]);
+    });
+    if (level_->U.indptr.size() <= 1) return;
+    each_target(level_->U, [&](int64_t r, int64_t child, int64_t) { add(r, child, true, 0.0f, 1.0f); });
+    for (auto& group : targets_)
+      std::stable_sort(group.begin(), group.end(), [](const Target& a, const Target& b) { return a.row < b.row; });
   }
 
   // An example a row; a second one for rows with a soft target, whose negative part is (1 - y) l(-1).
@@ -179,7 +196,7 @@ class NodeTrainer {
 
   void load_weights(int64_t group, int64_t used, LaneProblem& lane) const {
     for (int64_t l = 0; l < used; ++l) {
-      const int64_t child = first_child_ + group * kLanes + l;
+      const int64_t child = first_child_ + order_[group * kLanes + l];
       const auto features = level_->W.row_indices(child);
       const auto values = level_->W.row_data(child);
       for (int64_t p = 0; p < features.size(); ++p)
@@ -189,8 +206,14 @@ class NodeTrainer {
   }
 
   void collect_weights(int64_t group, int64_t used, LaneProblem& lane) {
-    surviving_weights(lane, level_->threshold, &out_.weights[group * kLanes]);
-    for (int64_t l = 0; l < used; ++l) keep_largest(out_.weights[group * kLanes + l]);
+    std::vector<Weight> kept[kLanes];
+    surviving_weights(lane, level_->threshold, kept);
+    for (int64_t l = 0; l < used; ++l) {
+      const int32_t child = order_[group * kLanes + l];
+      keep_largest(kept[l]);
+      out_.weights[child].assign(kept[l].begin(), kept[l].end());
+      out_.bias[child] = lane.w_bias.v[l] * lane.settings.bias;
+    }
   }
 
   void keep_largest(std::vector<Weight>& weights) const {
@@ -203,7 +226,6 @@ class NodeTrainer {
       weights.resize(most);
     }
     std::sort(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) { return a.feature < b.feature; });
-    weights.shrink_to_fit();
   }
 
   const LevelProblem* level_ = nullptr;
@@ -214,6 +236,7 @@ class NodeTrainer {
   Span<const uint8_t> whole_;
   uint64_t seed_ = 0;
   int64_t first_child_ = 0, children_ = 0;
+  std::vector<int32_t> order_, place_;  // children by group and lane, and back
   std::vector<std::vector<Target>> targets_;
 };
 

@@ -94,7 +94,7 @@ def test_a_warm_start_reaches_the_optimum_of_a_cold_one(loss):
     cold = train_matchers(X, Y, tree, loss=loss, **EXACT)
     warm = train_matchers(X, Y, tree, loss=loss, start=other, **EXACT)
     assert any(
-        not np.array_equal(a.weights.data, b.weights.data) for a, b in zip(cold.matchers, warm.matchers)
+        not np.array_equal(a.weights.data, b.weights.data) for a, b in zip(cold.matchers, warm.matchers, strict=True)
     )
     for a, b in zip(cold.matchers, warm.matchers, strict=True):
         difference = abs(a.weights.to_scipy() - b.weights.to_scipy()).max()

@@ -208,20 +208,26 @@ def _node_rows(whole: list[Csr], partial: list[Csr]) -> Csr:
     """Rows x nodes: 1 where all of the node's children train on the row, 0 where only given pairs do."""
     if len(whole) == 1 and not partial:
         return whole[0]
-    marks = sum(_ones(m, 1.0) for m in whole) if whole else 0
+    either = _pattern([*whole, *partial])
+    if partial and whole:
+        # The sum holds 2 where a row is whole and 1 where it is partial; less 1, partial ones stay as zeros.
+        either = either + _pattern(whole)
     if partial:
-        either = marks + sum(_ones(m, 1.0) for m in partial)
-        either.data[:] = 1.0
-        # 2 = whole, 1 = partial; subtracting 1 keeps the explicit zeros of the partial ones
-        marks = either + (marks > 0).astype(np.float32) if whole else either
-        marks.data -= 1.0
-    else:
-        marks.data[:] = 1.0
-    return as_csr(marks)
+        either.data -= 1.0
+    return as_csr(either)
 
 
-def _ones(matrix: Csr, value: float) -> Any:
-    return Csr(matrix.indptr, matrix.indices, np.full(matrix.nnz, value, np.float32), matrix.shape).to_scipy()
+def _pattern(matrices: list[Csr]) -> Any:
+    """1 wherever one of the matrices has an entry."""
+    total = _ones(matrices[0])
+    for matrix in matrices[1:]:
+        total = total + _ones(matrix)
+    total.data[:] = 1.0
+    return total
+
+
+def _ones(matrix: Csr) -> Any:
+    return Csr(matrix.indptr, matrix.indices, np.ones(matrix.nnz, np.float32), matrix.shape).to_scipy()
 
 
 def node_seeds(seed: int, level: int, nodes: int) -> np.ndarray:
