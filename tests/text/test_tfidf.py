@@ -226,6 +226,11 @@ def test_features_may_come_in_any_order_and_be_retired():
         )
 
 
+def test_a_vocabulary_without_rows_is_refused():
+    with pytest.raises(InputError, match="no rows"):
+        Tfidf.from_vocabulary(TfidfSettings(), vectorizer=[], gram=[], df=[], documents=0)
+
+
 @pytest.mark.parametrize("gram", ["", "a  b", " a", "twice"])
 def test_unusable_vocabularies_are_refused(gram):
     with pytest.raises(InputError, match="vocabulary"):

@@ -1,1 +1,6 @@
-"""Hybrid TF-IDF."""
+"""Hybrid TF-IDF: from texts to sparse rows."""
+
+from xmcspark.text.settings import Vectorizer
+from xmcspark.text.tfidf import Tfidf
+
+__all__ = ["Tfidf", "Vectorizer"]

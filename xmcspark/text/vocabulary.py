@@ -16,6 +16,8 @@ from xmcspark.text.settings import NORMS, TfidfSettings, Vectorizer
 
 _log = logging.getLogger(__name__)
 
+MOST_FEATURES = 2**31 - 1  # column indices are int32
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -90,7 +92,7 @@ def learned(counter: Counter, settings: TfidfSettings) -> tuple[Vocabulary, list
                 "vectorizer %s has no features: it kept none of %d grams", vectorizer.label(), len(df)
             )
         feature = np.full(len(df), -1, np.int32)
-        feature[chosen] = np.arange(first, first + len(chosen), dtype=np.int32)
+        feature[chosen] = np.arange(first, first + len(chosen)).astype(np.int32)
         first += len(chosen)
         features.append(feature)
         vectorizers.append(np.full(len(chosen), v, np.uint8))
@@ -99,6 +101,8 @@ def learned(counter: Counter, settings: TfidfSettings) -> tuple[Vocabulary, list
         texts.append(counter.grams(v, chosen))
     if first == 0:
         raise InputError(_nothing_left(features))
+    if first > MOST_FEATURES:
+        raise InputError(f"{first} features, more than {MOST_FEATURES}: raise min_df or set max_features")
     vocabulary = Vocabulary(
         np.concatenate(vectorizers),
         _joined_offsets([offsets for offsets, _ in texts]),
@@ -140,6 +144,8 @@ def from_rows(
         raise InputError(
             f"expected vectorizers below {len(settings.vectorizers)} and df from 1 to {documents}"
         )
+    if not len(of):
+        raise InputError("the vocabulary has no rows: was the corpus empty?")
     ids = np.arange(len(of)) if feature is None else np.asarray(feature, np.int64)
     total = int(ids.max(initial=-1)) + 1 if size is None else size
     if len(ids) != len(of) or (
