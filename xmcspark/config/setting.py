@@ -5,6 +5,7 @@ the value and what would be right."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Sequence
 from typing import Any
@@ -69,6 +70,7 @@ def declaration_of(field: dataclasses.Field[Any]) -> Declaration | None:
     return field.metadata.get(_KEY)
 
 
+@functools.cache
 def hints_of(settings_class: type) -> dict[str, Any]:
     """The resolved type of each field."""
     return typing.get_type_hints(settings_class)
