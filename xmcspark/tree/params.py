@@ -14,7 +14,7 @@ Centres = Literal["auto", "dense", "spa"]
 @dataclass(frozen=True)
 class TreeParams:
     branching: int = 16  # children per node, >= 2; unbalanced: clusters per node at most
-    max_leaf: int = 100  # labels per leaf cluster at most (unbalanced: unless max_depth is reached)
+    max_leaf: int = 96  # labels per leaf cluster at most (unbalanced: unless max_depth is reached)
     shape: tuple[int, ...] | None = None  # balanced: clusters per level instead of branching and max_leaf
     iterations: int = 5  # passes per split at most, >= 1
     tolerance: float = 0.01  # stop when at most this share of labels changed sides

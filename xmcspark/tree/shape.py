@@ -12,23 +12,24 @@ import numpy as np
 from xmcspark.errors import InputError
 
 
-def level_sizes(n_labels: int, branching: int = 16, max_leaf: int = 100) -> tuple[int, ...]:
+LANES = 16  # siblings that the matcher solver trains at once (native/solve.h)
+
+
+def level_sizes(n_labels: int, branching: int = 16, max_leaf: int = 96) -> tuple[int, ...]:
     """Clusters per level below the root, the leaf clusters last; empty if the root holds the labels itself.
 
-    The upper nodes have exactly `branching` children, because matchers are trained 16 siblings at a time;
-    what is left over goes into the last level. If branching is a power of two, so is the number of leaf
-    clusters.
+    From the leaves up: each node gets at most `branching` children, and a leaf cluster at most `max_leaf` labels.
+    Where branching fills the solver's lanes, the root may have twice as many children: two groups of lanes cost
+    about what one more level would, and fewer levels lose fewer labels on the way down.
     """
     leaves = -(-n_labels // max_leaf)
-    if branching & (branching - 1) == 0:
-        leaves = 1 << (leaves - 1).bit_length()
-    leaves = min(leaves, n_labels)
-    sizes = []
-    size = branching
-    while size < leaves:
-        sizes.append(size)
-        size *= branching
-    return (*sizes, leaves) if leaves > 1 else ()
+    if leaves <= 1:
+        return ()
+    sizes = [leaves]
+    most = 2 * branching if branching % LANES == 0 else branching
+    while sizes[0] > most:
+        sizes.insert(0, -(-sizes[0] // branching))
+    return tuple(sizes)
 
 
 def checked_sizes(sizes: Sequence[int], n_labels: int) -> tuple[int, ...]:
