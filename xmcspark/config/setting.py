@@ -71,7 +71,7 @@ def declaration_of(field: dataclasses.Field[Any]) -> Declaration | None:
 
 
 @functools.cache
-def hints_of(settings_class: type) -> dict[str, Any]:
+def hints_of(settings_class: Any) -> dict[str, Any]:
     """The resolved type of each field."""
     return typing.get_type_hints(settings_class)
 
