@@ -7,13 +7,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xmcspark.config.value_types import described, fits, shown
 from xmcspark.errors import ConfigError
 
 _KEY = "xmcspark.setting"
+_resolved_hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +71,9 @@ def declaration_of(field: dataclasses.Field[Any]) -> Declaration | None:
     return field.metadata.get(_KEY)
 
 
-@functools.cache
-def hints_of(settings_class: Any) -> dict[str, Any]:
+def hints_of(settings_class: type) -> dict[str, Any]:
     """The resolved type of each field."""
-    return typing.get_type_hints(settings_class)
+    return _resolved_hints(settings_class)
 
 
 def problems_of(instance: Any, where: str = "") -> list[str]:
