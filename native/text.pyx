@@ -166,9 +166,10 @@ cdef class Weights:
 
     def __init__(self, const float[::1] idf, const int64_t[::1] run_start, const uint8_t[::1] run_vectorizer,
                  vectorizers, int joint):
-        if run_start.shape[0] != run_vectorizer.shape[0] + 1 or run_start[run_vectorizer.shape[0]] != idf.shape[0]:
+        cdef int64_t runs = run_vectorizer.shape[0]
+        if run_start.shape[0] != runs + 1 or run_start[runs] != idf.shape[0]:
             raise ValueError("runs must cover the features")
-        if run_vectorizer.shape[0] and max(run_vectorizer) >= len(vectorizers):
+        if runs and max(run_vectorizer) >= len(vectorizers):
             raise ValueError("a run names a vectorizer that is not there")
         if run_start[0] != 0 or np.any(np.diff(run_start) < 0):
             raise ValueError("runs must start at 0 and increase")
@@ -338,7 +339,8 @@ cdef class Lookup:
         """(indptr, indices, data) of normalised documents. Reads both arrays."""
         cdef Documents documents = documents_of(offsets, data)
         cdef unique_ptr[Transformer] transformer
-        transformer.reset(new Transformer(self.shape, self.dictionary, self.weights.weighting, self.weights.features))
+        transformer.reset(
+            new Transformer(self.shape, self.dictionary, self.weights.weighting, self.weights.features))
         cdef int64_t nnz
         with nogil:
             nnz = transformer.get().run(documents, threads)
@@ -372,5 +374,6 @@ cdef class Lookup:
         """The feature of a gram of vectorizer `v`, or -1."""
         padded = gram.encode() + bytes(16)
         cdef const uint8_t[::1] view = padded
-        cdef uint32_t found = self.dictionary.feature(v, self.shape.vectorizers[v].analyzer, &view[0], len(padded) - 16)
+        cdef Analyzer analyzer = self.shape.vectorizers[v].analyzer
+        cdef uint32_t found = self.dictionary.feature(v, analyzer, &view[0], len(padded) - 16)
         return -1 if found == kNone else found

@@ -22,11 +22,12 @@ struct Documents {
   int64_t size() const { return offsets.size() - 1; }
 };
 
-// Cuts the documents into consecutive tasks of about `bytes` bytes; returns where each starts, and the end.
-inline std::vector<int64_t> cut_tasks(const Documents& documents, int64_t bytes = 1 << 17, int64_t most = 4096) {
+// Cuts the documents into consecutive tasks of about equal size; returns where each starts, and the end.
+inline std::vector<int64_t> cut_tasks(const Documents& documents) {
+  constexpr int64_t kBytes = 1 << 17, kMost = 4096;  // documents
   std::vector<int64_t> start{0};
   for (int64_t i = 0; i < documents.size(); ++i)
-    if (documents.offsets[i + 1] - documents.offsets[start.back()] >= bytes || i + 1 - start.back() >= most)
+    if (documents.offsets[i + 1] - documents.offsets[start.back()] >= kBytes || i + 1 - start.back() >= kMost)
       start.push_back(i + 1);
   if (start.back() < documents.size()) start.push_back(documents.size());
   return start;
@@ -34,8 +35,8 @@ inline std::vector<int64_t> cut_tasks(const Documents& documents, int64_t bytes 
 
 // Calls body(texts) for each group of documents of a task: lower-cased where asked, padded.
 template <class Body>
-void for_each_group(const Documents& documents, int64_t begin, int64_t end, bool lower, std::vector<uint8_t>& scratch,
-                    Body&& body) {
+void for_each_group(const Documents& documents, int64_t begin, int64_t end, bool lower,
+                    std::vector<uint8_t>& scratch, Body&& body) {
   constexpr int64_t kGroup = 16, kGroupBytes = 1 << 16;
   const int64_t from = documents.offsets[begin], to = documents.offsets[end];
   scratch.resize(to - from + unicode::kPadding);
@@ -43,8 +44,9 @@ void for_each_group(const Documents& documents, int64_t begin, int64_t end, bool
   Text group[kGroup];
   int64_t held = 0, bytes = 0;
   for (int64_t i = begin; i < end; ++i) {
-    group[held++] = {scratch.data() + (documents.offsets[i] - from), documents.offsets[i + 1] - documents.offsets[i]};
-    bytes += group[held - 1].size;
+    const int64_t at = documents.offsets[i], size = documents.offsets[i + 1] - at;
+    group[held++] = {scratch.data() + (at - from), size};
+    bytes += size;
     if (held < kGroup && bytes < kGroupBytes && i + 1 < end) continue;
     body(Span<const Text>(group, held));
     held = bytes = 0;
@@ -99,7 +101,9 @@ class CorpusCounter {
     const int64_t threads = (int64_t)workers_.size();
     const int64_t part = std::max<int64_t>(1 << 14, (positions.size() + threads - 1) / threads);
     const int64_t parts = (positions.size() + part - 1) / part;
-    auto slice = [&](auto span, int64_t p) { return span.slice(p * part, std::min((p + 1) * part, positions.size())); };
+    auto slice = [&](auto span, int64_t p) {
+      return span.slice(p * part, std::min((p + 1) * part, positions.size()));
+    };
     std::vector<Buffer<uint8_t>> texts(parts);
     parallel_for(parts, (int)workers_.size(),
                  [&](int64_t p, int) { spell_part(v, slice(positions, p), texts[p], slice(ends, p)); });
@@ -128,8 +132,8 @@ class CorpusCounter {
 
   // Writes the kept rows, after number(); indptr holds bounds() on entry and the true row pointers on return.
   // Ends the use of the counter.
-  void write(const Weighting& weighting, int64_t features, int threads, Span<int64_t> indptr, Span<int32_t> indices,
-             Span<float> data) {
+  void write(const Weighting& weighting, int64_t features, int threads, Span<int64_t> indptr,
+             Span<int32_t> indices, Span<float> data) {
     for (size_t w = 1; w < workers_.size(); ++w) {
       for (uint32_t& gram : workers_[w]->gram_in_all) gram = feature_of_[gram];
       workers_[w]->number(workers_[w]->gram_in_all);

@@ -79,7 +79,8 @@ class GrowingDictionary {
   Buffer<uint32_t> absorb(GrowingDictionary& other) {
     Buffer<uint32_t> gram_here(other.counts.size(), kNone), word_here(other.words.size());
     other.words.pad();
-    for (size_t w = 0; w < word_here.size(); ++w) word_here[w] = word(other.words.data(w), other.words.length(w));
+    for (size_t w = 0; w < word_here.size(); ++w)
+      word_here[w] = word(other.words.data(w), other.words.length(w));
     for (size_t v = 0; v < tables.size(); ++v) {
       Tables& there = other.tables[v];
       for (size_t w = 0; w < there.unigram.size(); ++w)

@@ -89,8 +89,10 @@ class LookupBuilder {
       text_.clear();
       parts_.clear();
       pending_.clear();
-      for (int64_t g = i; g < std::min(i + kGroup, grams.size()); ++g) read(g, vectorizers[g], features[g], grams);
-      for (Part& part : parts_) part.node = words.intern(part.key, text_.data() + part.begin, part.size).first->node;
+      for (int64_t g = i; g < std::min(i + kGroup, grams.size()); ++g)
+        read(g, vectorizers[g], features[g], grams);
+      for (Part& part : parts_)
+        part.node = words.intern(part.key, text_.data() + part.begin, part.size).first->node;
       for (const Pending& gram : pending_)
         if (gram.end - gram.begin > 1) prefetch_pair(gram);
       for (const Pending& gram : pending_)
@@ -121,13 +123,13 @@ class LookupBuilder {
   std::vector<Tables> tables;
 
  private:
-  [[noreturn]] static void refuse(int64_t number) {
-    throw std::invalid_argument("gram " + std::to_string(number) + " is empty, given twice, or has an empty word");
+  [[noreturn]] static void refuse(int64_t number, const char* why = "is empty, given twice, or has an empty word") {
+    throw std::invalid_argument("gram " + std::to_string(number) + " " + why);
   }
 
   // Adds a character gram; divides a word gram into parts.
   void read(int64_t number, int v, int32_t feature, const Documents& grams) {
-    if (v >= (int)tables.size()) throw std::invalid_argument("gram " + std::to_string(number) + " names no vectorizer");
+    if (v >= (int)tables.size()) refuse(number, "names no vectorizer");
     const Span<const uint8_t> gram = grams.data.slice(grams.offsets[number], grams.offsets[number + 1]);
     if (gram.empty()) refuse(number);
     const int64_t begin = (int64_t)text_.size(), end = begin + gram.size();
@@ -179,7 +181,8 @@ class LookupBuilder {
 // Rows of new documents, gathered per task and written out when their size is known.
 class Transformer {
  public:
-  Transformer(const TextShape& shape, FrozenDictionary& dictionary, const Weighting& weighting, int64_t features)
+  Transformer(const TextShape& shape, FrozenDictionary& dictionary, const Weighting& weighting,
+              int64_t features)
       : shape_(shape), dictionary_(dictionary), weighting_(weighting), features_(features) {}
 
   // Reads the documents; returns the number of values.

@@ -179,7 +179,8 @@ class DocumentReader {
     split::character_starts(padded_.data(), bytes, starts_);
     const VectorizerShape& shape = shape_.vectorizers[v];
     const int64_t longest = std::min(shape.max_n, (int64_t)starts_.size() - 1);
-    for (int64_t width = shape.min_n; width <= longest; ++width) windows(v, padded_.data(), width, document.loose);
+    for (int64_t width = shape.min_n; width <= longest; ++width)
+      windows(v, padded_.data(), width, document.loose);
   }
 
   // Every run of `width` characters of the text that starts_ divides.
@@ -197,8 +198,10 @@ class DocumentReader {
       for (const Document& document : group) {
         const int64_t count = (int64_t)document.words.size();
         longest = std::max(longest, count);
-        for (int64_t i = 0; i + n <= count; ++i)
-          if (document.nodes[i] != kNone) dictionary_.prefetch_pair(v, n, document.nodes[i], document.words[i + n - 1]);
+        for (int64_t i = 0; i + n <= count; ++i) {
+          const uint32_t prefix = document.nodes[i], word = document.words[i + n - 1];
+          if (prefix != kNone) dictionary_.prefetch_pair(v, n, prefix, word);
+        }
       }
       for (Document& document : group) extend_grams(v, n, document);
     }

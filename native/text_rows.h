@@ -44,7 +44,10 @@ struct Weighting {
 class RowBuilder {
  public:
   explicit RowBuilder(int64_t features)
-      : features_(features), bits_(features / 64 + 1), middle_(bits_.size() / 64 + 1), top_(middle_.size() / 64 + 1) {}
+      : features_(features),
+        bits_(features / 64 + 1),
+        middle_(bits_.size() / 64 + 1),
+        top_(middle_.size() / 64 + 1) {}
 
   // Features beyond the last one (kNone, or from a damaged file) are left out.
   XMC_INLINE void add(Span<const uint32_t> features, const Weighting& weighting) {

@@ -143,7 +143,9 @@ struct StringView {
 // A growing set of distinct strings, numbered in order of arrival.
 class StringTable {
  public:
-  XMC_INLINE std::pair<Slot*, bool> intern(const uint8_t* p, int64_t n) { return intern(string_key(p, n), p, n); }
+  XMC_INLINE std::pair<Slot*, bool> intern(const uint8_t* p, int64_t n) {
+    return intern(string_key(p, n), p, n);
+  }
   XMC_INLINE std::pair<Slot*, bool> intern(uint64_t key, const uint8_t* p, int64_t n) {
     auto found = table_.intern(
         key, [&](const Slot& slot) { return n <= kExactBytes || strings().equals(slot.node, p, n); });
