@@ -16,6 +16,8 @@ from xmcspark.config.reading import keys_of
 from xmcspark.config.setting import declaration_of
 from xmcspark.config.skeleton import skeleton
 from xmcspark.errors import ConfigError
+from xmcspark.matchers.presets import PRESETS
+from xmcspark.tree.params import TreeParams
 
 
 def problems(given=None, *overrides):
@@ -214,3 +216,16 @@ def test_wrong_arguments_of_the_job_exit_2(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         job.main(arguments)
     assert stopped.value.code == 2
+
+
+def test_the_library_and_the_configuration_know_the_same_methods():
+    assert METHODS.keys() == PRESETS.keys()
+    for name, preset in PRESETS.items():
+        config = default_config(name)
+        assert config.train == preset.train
+        assert (config.predict.transform, config.predict.combine) == (
+            preset.scoring.transform,
+            preset.scoring.combine,
+        )
+        assert config.tree == (preset.tree or TreeParams(shape=()))
+        assert config.ensemble.members == preset.trees

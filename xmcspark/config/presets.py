@@ -1,11 +1,14 @@
-"""The methods a user can ask for, each as changes to the defaults of the same code (the defaults are
-XR-Linear's). Adding a method here adds it to `method` and to `config --skeleton`."""
+"""The methods a user can ask for, as changes to the defaults (which are XR-Linear's). The values are those of
+`xmcspark.matchers.presets`, so that the library and a configured run train the same model."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from xmcspark.matchers.presets import PRESETS, Preset
 
 
 @dataclass(frozen=True)
@@ -14,35 +17,35 @@ class Method:
 
     meaning: str
     source: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any]
+
+
+def _changes(preset: Preset) -> dict[str, Any]:
+    found: dict[str, Any] = {} if preset.tree is not None else {"tree.shape": []}
+    for section, settings in (("tree", preset.tree), ("train", preset.train), ("predict", preset.scoring)):
+        if settings is not None:
+            default = type(settings)()
+            for field in dataclasses.fields(settings):
+                value = getattr(settings, field.name)
+                if value != getattr(default, field.name):
+                    found[f"{section}.{field.name}"] = value
+    return found if preset.trees == 1 else {**found, "ensemble.members": preset.trees}
 
 
 METHODS: dict[str, Method] = {
-    "xr-linear": Method("TF-IDF, a balanced label tree, linear matchers, beam search.", "paper 1"),
-    "parabel": Method(
-        "Three balanced binary trees whose scores are averaged.",
-        "Prabhu et al. 2018, Parabel",
-        {"tree.branching": 2, "ensemble.members": 3, "predict.transform": "l2-hinge"},
-    ),
-    "bonsai": Method(
-        "Three shallow, wide trees, clusters as large as the labels make them.",
-        "Khandagale et al. 2020, Bonsai",
-        {
-            "tree.branching": 100,
-            "tree.balanced": False,
-            "tree.max_depth": 2,
-            "ensemble.members": 3,
-            "predict.transform": "l2-hinge",
-        },
-    ),
-    "dismec": Method(
-        "No tree: every label against all instances. Costs instances x labels: for small label sets.",
-        "Babbar and Schölkopf 2017, DiSMEC",
-        {
-            "tree.shape": [],
-            "train.threshold": 0.01,
-            "predict.transform": "identity",
-            "predict.combine": "sum",
-        },
-    ),
+    name: Method(meaning, source, _changes(PRESETS[name]))
+    for name, meaning, source in (
+        ("xr-linear", "TF-IDF, a balanced label tree, linear matchers, beam search.", "paper 1"),
+        ("parabel", "Balanced binary trees whose scores are averaged.", "Prabhu et al. 2018, Parabel"),
+        (
+            "bonsai",
+            "Shallow, wide trees, clusters as large as the labels make them; scores averaged.",
+            "Khandagale et al. 2020, Bonsai",
+        ),
+        (
+            "dismec",
+            "No tree: every label against all instances. Costs instances x labels: for small label sets.",
+            "Babbar and Schölkopf 2017, DiSMEC",
+        ),
+    )
 }
