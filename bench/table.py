@@ -79,7 +79,8 @@ def growth_table(results: list[dict[str, Any]]) -> str:
     threads = min((r["settings"]["threads"] for r in generated), default=1)
     by_size = {r["data"]["instances"]: r for r in generated if r["settings"]["threads"] == threads}
     sizes = sorted(by_size)
-    if len(sizes) < 2:
+    # A doubling is one of instances and labels alike: other mixtures of sizes say nothing about it.
+    if len(sizes) < 2 or len({by_size[n]["data"]["labels"] / n for n in sizes}) > 1:
         return ""
     costs = {
         size: {r["step"]: r["cpu_s"] for r in _all(by_size[size]) if r["system"] == OURS} for size in sizes

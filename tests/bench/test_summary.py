@@ -99,11 +99,12 @@ def test_report_names_machine_date_data_and_failures(result):
 
 
 def test_report_shows_what_a_doubling_costs(result):
-    def sized(instances, factor):
+    def sized(instances, labels, factor):
         steps = [{**r, "cpu_s": r["cpu_s"] * factor} for r in result["steps"]]
-        data = {**result["data"], "name": "generated", "instances": instances}
+        data = {**result["data"], "name": "generated", "instances": instances, "labels": labels}
         return {**result, "steps": steps, "data": data}
 
-    assert "## Growth" not in render([sized(1000, 1)])
-    growth = render([sized(4000, 9), sized(1000, 1)]).split("## Growth")[1]
+    assert "## Growth" not in render([sized(1000, 100, 1)])
+    growth = render([sized(4000, 400, 9), sized(1000, 100, 1)]).split("## Growth")[1]
     assert "27 (3.00×)" in next(line for line in growth.splitlines() if line.startswith("| train"))
+    assert "## Growth" not in render([sized(4000, 900, 9), sized(1000, 100, 1)])
