@@ -11,7 +11,6 @@ import numpy as np
 
 from xmcspark.errors import InputError
 
-
 LANES = 16  # siblings that the matcher solver trains at once (native/solve.h)
 
 
