@@ -40,7 +40,7 @@ class LaneBuffer {
     capacity_ = 0;
     constexpr size_t kHugePage = 2u << 20;
     size_t bytes = (size_t)count * sizeof(Lanes);
-    const size_t align = bytes >= 2 * kHugePage ? kHugePage : 64;
+    const size_t align = bytes >= 2 * kHugePage ? kHugePage : 128;  // pairs of rows together
     bytes = (bytes + align - 1) / align * align;
     rows_ = static_cast<Lanes*>(std::aligned_alloc(align, bytes));
     if (!rows_) throw std::bad_alloc();

@@ -1,9 +1,10 @@
-// Sixteen L2-regularised one-vs-all problems over the same rows, by dual coordinate descent.
+// Up to 32 L2-regularised one-vs-all problems over the same rows, by dual coordinate descent.
 //
 // Per lane the method is that of Hsieh et al. (ICML 2008, algorithm 3; squared hinge, hinge) and, for the
 // logistic loss, the one-variable problems of Yu et al. (MLJ 2011) solved for the margin. W is held as
-// [feature][16 lanes], so one row's dot products and updates are contiguous vector operations. A lane never
-// looks at another: solved alone or with fifteen siblings, a problem has the same answer bit for bit.
+// [feature][lanes], one or two vectors of 16, so one row's dot products and updates are contiguous vector
+// operations. A lane never looks at another: solved alone or with its siblings, a problem has the same answer bit
+// for bit.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -25,6 +26,9 @@ struct SolverSettings {
   uint64_t seed = 0;        // of the order in which rows are visited
 };
 
+constexpr int kMostVectors = 2;
+constexpr int kMostLanes = kMostVectors * kLanes;
+
 // One dual variable per lane: a row seen as positive or negative example by each of the lanes. All that a step
 // needs besides the features, in half a cache line, because examples are visited at random.
 struct Example {
@@ -32,11 +36,15 @@ struct Example {
   int32_t count = 0;        // of them
   float norm2 = 0;          // of the whole row with the constant feature
   float single_norm2 = 0;   // of the features no other row has
-  int32_t costs = -1;       // index into LaneProblem::costs; -1 = the two uniform costs
+  int32_t special = -1;     // index into LaneProblem::specials; -1 = the two uniform costs, no twin
+  uint32_t positive = 0;    // bit per lane: +1, else -1
+  uint32_t enabled = 0;     // bit per lane: takes part (cost above zero)
+  uint32_t active = 0;      // bit per lane: enabled and not set aside
+};
+
+struct Special {
+  Lanes cost[kMostVectors];
   int32_t twin = -1;        // the row's other example, if it has a soft target
-  uint16_t positive = 0;    // bit per lane: +1, else -1
-  uint16_t enabled = 0;     // bit per lane: takes part (cost above zero)
-  uint16_t active = 0;      // bit per lane: enabled and not set aside
 };
 
 struct LaneProblem {
@@ -44,18 +52,22 @@ struct LaneProblem {
   SolverSettings settings;
   float cost_positive = 1, cost_negative = 1;
   std::vector<Example> examples;  // one a row, then the negative parts of soft targets
-  std::vector<Lanes> costs;       // of examples whose costs are not the uniform ones
+  std::vector<Special> specials;
+  int vectors = 1;                // of 16 lanes: 1 or 2
   uint32_t lanes = 0;             // bit per lane in use
   LaneBuffer weights, alphas, margins;
-  Span<Lanes> W, alpha, margin;   // W[feature], alpha[example] with its sign, margin[example] (logistic only)
-  Lanes w_bias;
+  // [item * vectors + vector]: weights by feature; by example, alpha with its sign and the margin (logistic only).
+  Span<Lanes> W, alpha, margin;
+  Lanes w_bias[kMostVectors];
   bool warm = false;              // W and w_bias hold weights to start from
   int sweeps = 0;
 
   // What the features that only this row has are multiplied with to give their weights.
-  f32x16 row_alpha(int64_t row) const {
-    const int32_t twin = examples[row].twin;
-    return twin < 0 ? alpha[row].v : alpha[row].v + alpha[twin].v;
+  f32x16 row_alpha(int64_t row, int vector) const {
+    const int32_t special = examples[row].special;
+    const int32_t twin = special < 0 ? -1 : specials[special].twin;
+    const f32x16 own = alpha[row * vectors + vector].v;
+    return twin < 0 ? own : own + alpha[(int64_t)twin * vectors + vector].v;
   }
 };
 

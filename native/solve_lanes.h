@@ -1,49 +1,19 @@
-// The solver itself (solve.h says what it does). No include guard: compiled once for each instruction set.
+// The solver itself (solve.h says what it does). No include guard: compiled once for each instruction set. V is the
+// number of 16-lane vectors solved together; every function works on one of them unless it says otherwise.
 #include "lane_ops.h"
+#include "solve_rows.h"
 
-// Everything a sweep keeps per lane between rows.
+// What a sweep keeps per lane between rows.
 struct SweepState {
-  f32x16 high, low;            // extreme projected gradients of this sweep
+  f32x16 high, low;  // extreme projected gradients of this sweep
   f32x16 high_before, low_before;
-  i32x16 shrunk;               // examples set aside since the last full sweep
+  i32x16 shrunk;     // examples set aside since the last full sweep
 };
 
-XMC_INLINE Span<const Entry> entries_of(const LaneProblem& p, const Example& e) {
-  const auto& shared = p.node->shared;
-  return Span<const Entry>(shared.data(), (int64_t)shared.size()).slice(e.start, (int64_t)e.start + e.count);
-}
+XMC_INLINE f32x16 signs_of(i32x16 positive) { return where(positive, all_lanes(1.0f), all_lanes(-1.0f)); }
 
-XMC_INLINE f32x16 dot_row(const LaneProblem& p, const Example& e) {
-  const Span<const Entry> row = entries_of(p, e);
-  const Span<Lanes> W = p.W;
-  f32x16 a = {}, b = {}, c = {}, d = {};
-  int64_t q = 0;
-  for (; q + 4 <= row.size(); q += 4) {
-    a += W[row[q].feature].v * row[q].value;
-    b += W[row[q + 1].feature].v * row[q + 1].value;
-    c += W[row[q + 2].feature].v * row[q + 2].value;
-    d += W[row[q + 3].feature].v * row[q + 3].value;
-  }
-  for (; q < row.size(); ++q) a += W[row[q].feature].v * row[q].value;
-  return (a + b) + (c + d);
-}
-
-// w . x; `signed_alpha` is the example's own.
-XMC_INLINE f32x16 row_score(const LaneProblem& p, const Example& e, f32x16 signed_alpha) {
-  if (e.twin >= 0) signed_alpha += p.alpha[e.twin].v;
-  return dot_row(p, e) + p.w_bias.v * p.settings.bias + signed_alpha * e.single_norm2;
-}
-
-// w += delta * x. The features that only this row has follow from alpha.
-XMC_INLINE void update_row(LaneProblem& p, const Example& e, f32x16 delta) {
-  const Span<const Entry> row = entries_of(p, e);
-  const Span<Lanes> W = p.W;
-  for (int64_t q = 0; q < row.size(); ++q) W[row[q].feature].v += delta * row[q].value;
-  p.w_bias.v += delta * p.settings.bias;
-}
-
-XMC_INLINE f32x16 costs_of(const LaneProblem& p, const Example& e, i32x16 positive) {
-  if (e.costs >= 0) return p.costs[e.costs].v;
+XMC_INLINE f32x16 costs_of(const LaneProblem& p, const Example& e, int v, i32x16 positive) {
+  if (e.special >= 0) return p.specials[e.special].cost[v].v;
   return where(positive, all_lanes(p.cost_positive), all_lanes(p.cost_negative));
 }
 
@@ -53,12 +23,12 @@ struct Curvature {
 };
 
 template <Loss kLoss>
-XMC_INLINE Curvature curvature_of(const LaneProblem& p, const Example& e, i32x16 positive) {
+XMC_INLINE Curvature curvature_of(const LaneProblem& p, const Example& e, int v, i32x16 positive) {
   float x2 = e.norm2;
   if (!(x2 > 0)) x2 = 1;  // a row without features moves no weight
   if (kLoss == Loss::hinge) return {f32x16{}, all_lanes(1.0f / x2)};
-  if (e.costs >= 0) {
-    const f32x16 cost = p.costs[e.costs].v;
+  if (e.special >= 0) {
+    const f32x16 cost = p.specials[e.special].cost[v].v;
     const f32x16 diagonal = 0.5f / where(cost > 0.0f, cost, all_lanes(1.0f));
     return {diagonal, 1.0f / (diagonal + x2)};
   }
@@ -67,18 +37,16 @@ XMC_INLINE Curvature curvature_of(const LaneProblem& p, const Example& e, i32x16
           where(positive, all_lanes(1.0f / (up + x2)), all_lanes(1.0f / (down + x2)))};
 }
 
-XMC_INLINE f32x16 signs_of(i32x16 positive) { return where(positive, all_lanes(1.0f), all_lanes(-1.0f)); }
-
-// One step on the dual variable of a hinge-type loss. Returns the change of alpha * sign; lanes that may be
-// set aside until the next full sweep are cleared from the example's `active`.
+// One step on the dual variables of a hinge-type loss. Returns the change of alpha * sign; lanes that may be set
+// aside until the next full sweep are cleared from the example's `active`.
 template <Loss kLoss>
-XMC_INLINE f32x16 hinge_step(LaneProblem& p, Example& e, int64_t index, i32x16 taking_part, SweepState& s) {
-  const i32x16 positive = lanes_of_bits(e.positive);
-  const f32x16 sign = signs_of(positive), zero = {}, before = p.alpha[index].v, alpha = before * sign;
-  const f32x16 score = row_score(p, e, before);
-  const Curvature curvature = curvature_of<kLoss>(p, e, positive);
+XMC_INLINE f32x16 hinge_step(const LaneProblem& p, Example& e, int v, f32x16 score, f32x16& signed_alpha,
+                             i32x16 taking_part, SweepState& s) {
+  const i32x16 positive = lanes_of_bits(e.positive >> kLanes * v);
+  const f32x16 sign = signs_of(positive), zero = {}, before = signed_alpha, alpha = before * sign;
+  const Curvature curvature = curvature_of<kLoss>(p, e, v, positive);
   f32x16 upper = zero;
-  if constexpr (kLoss == Loss::hinge) upper = costs_of(p, e, positive);
+  if constexpr (kLoss == Loss::hinge) upper = costs_of(p, e, v, positive);
   const f32x16 gradient = sign * score - 1.0f + alpha * curvature.diagonal;
 
   const i32x16 at_zero = alpha <= zero;
@@ -91,7 +59,7 @@ XMC_INLINE f32x16 hinge_step(LaneProblem& p, Example& e, int64_t index, i32x16 t
   }
   set_aside &= taking_part;
   if (const uint32_t bits = bits_of_lanes(set_aside)) {
-    e.active &= (uint16_t)~bits;
+    e.active &= ~(bits << kLanes * v);
     s.shrunk -= set_aside;  // a set lane is -1
   }
   const i32x16 moving = taking_part & ~set_aside;
@@ -101,18 +69,18 @@ XMC_INLINE f32x16 hinge_step(LaneProblem& p, Example& e, int64_t index, i32x16 t
   f32x16 moved = lane_max(alpha - gradient * curvature.inverse, zero);
   if constexpr (kLoss == Loss::hinge) moved = lane_min(moved, upper);
   const i32x16 significant = (projected > 1e-12f) | (projected < -1e-12f);
-  const f32x16 after = where(moving & significant, moved * sign, before);
-  p.alpha[index].v = after;
-  return after - before;
+  signed_alpha = where(moving & significant, moved * sign, before);
+  return signed_alpha - before;
 }
 
 // One step for the logistic loss. With alpha = C / (1 + exp(t)), the optimum of the one-variable problem is
 // where the margin t equals sign * w.x after the update: t - b - a (alpha(t) - alpha) = 0, increasing in t
 // with slope at least 1. Newton inside a bracket.
-XMC_INLINE f32x16 logistic_step(LaneProblem& p, const Example& e, int64_t index, i32x16 taking_part, SweepState& s) {
-  const i32x16 positive = lanes_of_bits(e.positive);
-  const f32x16 sign = signs_of(positive), cost = costs_of(p, e, positive), before = p.alpha[index].v;
-  const f32x16 alpha = before * sign, margin = p.margin[index].v, b = sign * row_score(p, e, before);
+XMC_INLINE f32x16 logistic_step(const LaneProblem& p, const Example& e, int v, f32x16 score, f32x16& signed_alpha,
+                                f32x16& margin, i32x16 taking_part, SweepState& s) {
+  const i32x16 positive = lanes_of_bits(e.positive >> kLanes * v);
+  const f32x16 sign = signs_of(positive), cost = costs_of(p, e, v, positive), before = signed_alpha;
+  const f32x16 alpha = before * sign, b = sign * score;
   const float a = e.norm2;
   const f32x16 gradient = b - margin;
   s.high = where(taking_part, lane_max(s.high, lane_max(gradient, -gradient)), s.high);
@@ -128,154 +96,142 @@ XMC_INLINE f32x16 logistic_step(LaneProblem& p, const Example& e, int64_t index,
     const i32x16 inside = (newton >= low) & (newton <= high);
     t = where(inside, newton, 0.5f * (low + high));
   }
-  const f32x16 after = where(taking_part, cost * sigmoid_lanes(-t) * sign, before);
-  p.margin[index].v = where(taking_part, t, margin);
-  p.alpha[index].v = after;
-  return after - before;
+  signed_alpha = where(taking_part, cost * sigmoid_lanes(-t) * sign, before);
+  margin = where(taking_part, t, margin);
+  return signed_alpha - before;
 }
 
-// alpha from weights by the relation that holds between them at the optimum, then w = sum alpha y x: a
-// feasible dual point near the optimum if the weights are, so the answer is that of a cold start.
-template <Loss kLoss>
-XMC_INLINE void start_from_weights(LaneProblem& p) {
+// Where to start. From weights: each alpha by the relation that holds between them at the optimum; then
+// w = sum alpha y x, a feasible dual point near the optimum if the weights are, so the answer is that of a cold
+// start. Without weights, the logistic loss starts close to 0, because its alpha must lie inside (0, C).
+template <Loss kLoss, int V>
+XMC_INLINE void start_alpha(LaneProblem& p) {
   for (int64_t i = 0; i < (int64_t)p.examples.size(); ++i) {
     const Example& e = p.examples[i];
-    const i32x16 positive = lanes_of_bits(e.positive);
-    const f32x16 cost = costs_of(p, e, positive), zero = {};
-    const f32x16 sign = signs_of(positive), margin = sign * row_score(p, e, zero);
-    f32x16 alpha = zero;
-    if constexpr (kLoss == Loss::squared_hinge) alpha = 2.0f * cost * lane_max(1.0f - margin, zero);
-    if constexpr (kLoss == Loss::hinge) alpha = where(margin < 1.0f, cost, zero);
-    if constexpr (kLoss == Loss::logistic) {
-      alpha = cost * sigmoid_lanes(-margin);
-      p.margin[i].v = margin;
+    f32x16 scores[V];
+    if (p.warm) dot_row<V>(p, e, ~0u, scores);
+    for (int v = 0; v < V; ++v) {
+      const i32x16 positive = lanes_of_bits(e.positive >> kLanes * v);
+      const f32x16 cost = costs_of(p, e, v, positive), sign = signs_of(positive), zero = {};
+      const f32x16 margin = p.warm ? sign * (scores[v] + p.w_bias[v].v * p.settings.bias) : all_lanes(16.0f);
+      f32x16 alpha = zero;
+      if constexpr (kLoss == Loss::squared_hinge) alpha = 2.0f * cost * lane_max(1.0f - margin, zero);
+      if constexpr (kLoss == Loss::hinge) alpha = where(margin < 1.0f, cost, zero);
+      if constexpr (kLoss == Loss::logistic) {
+        alpha = cost * sigmoid_lanes(-margin);
+        p.margin[i * V + v].v = margin;
+      }
+      const i32x16 used = lanes_of_bits((e.enabled & p.lanes) >> kLanes * v);
+      p.alpha[i * V + v].v = where(used, alpha * sign, zero);
     }
-    p.alpha[i].v = where(lanes_of_bits(e.enabled & p.lanes), alpha * sign, zero);
   }
 }
 
-// Logistic only: alpha must lie inside (0, C); start close to 0.
-XMC_INLINE void start_near_zero(LaneProblem& p) {
-  for (int64_t i = 0; i < (int64_t)p.examples.size(); ++i) {
-    const Example& e = p.examples[i];
-    const i32x16 positive = lanes_of_bits(e.positive);
-    const f32x16 alpha = costs_of(p, e, positive) * sigmoid_lanes(all_lanes(-16.0f)) * signs_of(positive);
-    p.margin[i].v = all_lanes(16.0f);
-    p.alpha[i].v = where(lanes_of_bits(e.enabled & p.lanes), alpha, f32x16{});
-  }
-}
-
+template <int V>
 XMC_INLINE void weights_from_alpha(LaneProblem& p) {
   for (int64_t f = 0; f < p.W.size(); ++f) p.W[f].v = f32x16{};
-  p.w_bias.v = f32x16{};
-  for (int64_t i = 0; i < (int64_t)p.examples.size(); ++i) update_row(p, p.examples[i], p.alpha[i].v);
-}
-
-XMC_INLINE void prefetch_row(const LaneProblem& p, const Example& e, int64_t index) {
-  const char* first = (const char*)(p.node->shared.data() + e.start);
-  const char* last = first + (int64_t)e.count * (int64_t)sizeof(Entry);
-  for (; first < last; first += 64) __builtin_prefetch(first);
-  __builtin_prefetch(&p.alpha.ptr[index], 1);
-}
-
-XMC_INLINE void prefetch_weights(const LaneProblem& p, const Example& e) {
-  const Entry* row = p.node->shared.data() + e.start;
-  for (int32_t q = 0; q < e.count; ++q) __builtin_prefetch(&p.W.ptr[row[q].feature], 1);
-}
-
-XMC_INLINE void look_ahead(const LaneProblem& p, const std::vector<int32_t>& order, int64_t k, uint32_t running) {
-  const int64_t n = (int64_t)order.size();
-  if (k + 8 < n) __builtin_prefetch(&p.examples[order[k + 8]]);
-  if (k + 4 < n) {
-    const Example& e = p.examples[order[k + 4]];
-    if (e.active & running) prefetch_row(p, e, order[k + 4]);
-  }
-  if (k + 1 < n) {
-    const Example& e = p.examples[order[k + 1]];
-    if (e.active & running) prefetch_weights(p, e);
+  for (int v = 0; v < V; ++v) p.w_bias[v].v = f32x16{};
+  for (int64_t i = 0; i < (int64_t)p.examples.size(); ++i) {
+    f32x16 delta[V];
+    for (int v = 0; v < V; ++v) delta[v] = p.alpha[i * V + v].v;
+    update_row<V>(p, p.examples[i], ~0u, delta);
   }
 }
 
 // After a sweep: which lanes are done, which look at all examples again. Hsieh et al., algorithm 3.
-inline uint32_t finish_sweep(LaneProblem& p, uint32_t running, SweepState& s) {
+template <int V>
+XMC_INLINE uint32_t finish_sweep(LaneProblem& p, uint32_t running, SweepState* states) {
   uint32_t done = 0, reopen = 0;
-  for (int l = 0; l < kLanes; ++l) {
-    if (!(running >> l & 1)) continue;
+  for (int lane = 0; lane < V * kLanes; ++lane) {
+    if (!(running >> lane & 1)) continue;
+    SweepState& s = states[lane / kLanes];
+    const int l = lane % kLanes;
     if (p.settings.loss == Loss::logistic) {
-      if (s.high[l] < p.settings.tolerance) done |= 1u << l;
-      continue;
-    }
-    if (s.high[l] - s.low[l] <= p.settings.tolerance) {
-      if (s.shrunk[l] == 0) {
-        done |= 1u << l;
-        continue;
-      }
-      reopen |= 1u << l;
+      if (s.high[l] < p.settings.tolerance) done |= 1u << lane;
+    } else if (!(s.high[l] - s.low[l] <= p.settings.tolerance)) {
+      s.high_before[l] = s.high[l] > 0 ? s.high[l] : kInfinity;
+      s.low_before[l] = s.low[l] < 0 ? s.low[l] : -kInfinity;
+    } else if (s.shrunk[l] == 0) {
+      done |= 1u << lane;
+    } else {
+      reopen |= 1u << lane;
       s.shrunk[l] = 0;
       s.high_before[l] = kInfinity;
       s.low_before[l] = -kInfinity;
-    } else {
-      s.high_before[l] = s.high[l] > 0 ? s.high[l] : kInfinity;
-      s.low_before[l] = s.low[l] < 0 ? s.low[l] : -kInfinity;
     }
   }
   if (reopen)
-    for (Example& e : p.examples) e.active |= e.enabled & (uint16_t)reopen;
+    for (Example& e : p.examples) e.active |= e.enabled & reopen;
   return running & ~done;
 }
 
-template <Loss kLoss>
-XMC_INLINE void solve_lanes(LaneProblem& p) {
-  const int64_t n = (int64_t)p.examples.size();
-  if (p.warm) {
-    start_from_weights<kLoss>(p);
-    weights_from_alpha(p);
-  } else if (kLoss == Loss::logistic) {
-    start_near_zero(p);
-    weights_from_alpha(p);
+template <Loss kLoss, int V>
+XMC_INLINE void visit(LaneProblem& p, int64_t i, uint32_t lanes, SweepState* states) {
+  Example& e = p.examples[i];
+  f32x16 scores[V] = {}, delta[V];
+  row_scores<V>(p, e, i, lanes, scores);
+  uint32_t changed = 0;
+  for (int v = 0; v < V; ++v) {
+    const uint32_t bits = lanes >> kLanes * v & 0xFFFF;
+    delta[v] = f32x16{};
+    if (!bits) continue;
+    f32x16& alpha = p.alpha[i * V + v].v;
+    if constexpr (kLoss == Loss::logistic)
+      delta[v] = logistic_step(p, e, v, scores[v], alpha, p.margin[i * V + v].v, lanes_of_bits(bits), states[v]);
+    else
+      delta[v] = hinge_step<kLoss>(p, e, v, scores[v], alpha, lanes_of_bits(bits), states[v]);
+    changed |= bits_of_lanes(delta[v] != 0.0f) << kLanes * v;
   }
+  if (changed) update_row<V>(p, e, changed, delta);
+}
+
+template <Loss kLoss, int V>
+XMC_INLINE void solve_lanes(LaneProblem& p) {
+  if (p.warm || kLoss == Loss::logistic) {
+    start_alpha<kLoss, V>(p);
+    weights_from_alpha<V>(p);
+  }
+  const int64_t n = (int64_t)p.examples.size();
   std::vector<int32_t> order(n);
   for (int64_t i = 0; i < n; ++i) {
     order[i] = (int32_t)i;
-    p.examples[i].active = p.examples[i].enabled & (uint16_t)p.lanes;
+    p.examples[i].active = p.examples[i].enabled & p.lanes;
   }
-  SweepState s;
-  s.high_before = all_lanes(kInfinity);
-  s.low_before = all_lanes(-kInfinity);
-  s.shrunk = i32x16{};
+  SweepState states[V];
+  for (SweepState& s : states) {
+    s.high_before = all_lanes(kInfinity);
+    s.low_before = all_lanes(-kInfinity);
+    s.shrunk = i32x16{};
+  }
   uint32_t running = p.lanes;
   Random random(p.settings.seed);
   // Beyond what the second-level cache holds, fetch what the next rows need while working on this one.
   const bool far = p.W.size() * (int64_t)sizeof(Lanes) > (256 << 10);
   for (p.sweeps = 0; p.sweeps < p.settings.max_sweeps && running; ++p.sweeps) {
-    s.high = all_lanes(-kInfinity);
-    s.low = all_lanes(kInfinity);
+    for (SweepState& s : states) {
+      s.high = all_lanes(-kInfinity);
+      s.low = all_lanes(kInfinity);
+    }
     random.shuffle(order);
     for (int64_t k = 0; k < n; ++k) {
-      if (far) look_ahead(p, order, k, running);
-      const int64_t i = order[k];
-      Example& e = p.examples[i];
-      const uint32_t lanes = e.active & running;
-      if (!lanes) continue;
-      const i32x16 taking_part = lanes_of_bits(lanes);
-      f32x16 delta;
-      if constexpr (kLoss == Loss::logistic)
-        delta = logistic_step(p, e, i, taking_part, s);
-      else
-        delta = hinge_step<kLoss>(p, e, i, taking_part, s);
-      if (bits_of_lanes(delta != 0.0f)) update_row(p, e, delta);
+      if (far) look_ahead<V>(p, order, k, running);
+      const uint32_t lanes = p.examples[order[k]].active & running;
+      if (lanes) visit<kLoss, V>(p, order[k], lanes, states);
     }
-    running = finish_sweep(p, running, s);
+    running = finish_sweep<V>(p, running, states);
   }
 }
 
-inline void solve(LaneProblem& p) {
+template <int V>
+XMC_INLINE void solve_loss(LaneProblem& p) {
   switch (p.settings.loss) {
-    case Loss::squared_hinge: return solve_lanes<Loss::squared_hinge>(p);
-    case Loss::hinge: return solve_lanes<Loss::hinge>(p);
-    case Loss::logistic: return solve_lanes<Loss::logistic>(p);
+    case Loss::squared_hinge: return solve_lanes<Loss::squared_hinge, V>(p);
+    case Loss::hinge: return solve_lanes<Loss::hinge, V>(p);
+    case Loss::logistic: return solve_lanes<Loss::logistic, V>(p);
   }
 }
+
+inline void solve(LaneProblem& p) { p.vectors == 1 ? solve_loss<1>(p) : solve_loss<2>(p); }
 
 XMC_INLINE void keep_survivors(int32_t feature, f32x16 w, uint32_t lanes, float threshold, std::vector<Weight>* out) {
   const f32x16 size = lane_max(w, -w);
@@ -287,11 +243,16 @@ XMC_INLINE void keep_survivors(int32_t feature, f32x16 w, uint32_t lanes, float 
 
 inline void survivors(const LaneProblem& p, float threshold, std::vector<Weight>* out) {
   const NodeProblem& node = *p.node;
-  for (int64_t f = 0; f < p.W.size(); ++f) keep_survivors(node.features[f], p.W[f].v, p.lanes, threshold, out);
-  for (int64_t r = 0; r < node.rows(); ++r) {
-    if (node.single_start[r] == node.single_start[r + 1]) continue;
-    const f32x16 alpha = p.row_alpha(r);
-    for (int64_t q = node.single_start[r]; q < node.single_start[r + 1]; ++q)
-      keep_survivors(node.singles[q].feature, alpha * node.singles[q].value, p.lanes, threshold, out);
+  for (int v = 0; v < p.vectors; ++v) {
+    const uint32_t lanes = p.lanes >> kLanes * v & 0xFFFF;
+    std::vector<Weight>* to = out + kLanes * v;
+    for (int64_t f = 0; f < (int64_t)node.features.size(); ++f)
+      keep_survivors(node.features[f], p.W[f * p.vectors + v].v, lanes, threshold, to);
+    for (int64_t r = 0; r < node.rows(); ++r) {
+      if (node.single_start[r] == node.single_start[r + 1]) continue;
+      const f32x16 alpha = p.row_alpha(r, v);
+      for (int64_t q = node.single_start[r]; q < node.single_start[r + 1]; ++q)
+        keep_survivors(node.singles[q].feature, alpha * node.singles[q].value, lanes, threshold, to);
+    }
   }
 }

@@ -97,7 +97,7 @@ class LevelsTrainer {
     const auto& l = levels[t];
     const int64_t children = l.child_ptr[node + 1] - l.child_ptr[node];
     const int64_t rows = l.node_rows_ptr[node + 1] - l.node_rows_ptr[node];
-    const int64_t groups = (children + kLanes - 1) / kLanes;
+    const int64_t groups = NodeTrainer::groups_of(children);
     return {t, node, groups, rows * (groups + 1)};
   }
 

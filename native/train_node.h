@@ -1,5 +1,5 @@
-// Trains the matchers of one tree node: cuts its problem out of X and Y, solves its children sixteen at a
-// time and keeps the weights that survive pruning.
+// Trains the matchers of one tree node: cuts its problem out of X and Y, solves its children in groups of up to
+// 32 and keeps the weights that survive pruning.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -58,24 +58,26 @@ class NodeTrainer {
     out_.bias.assign((size_t)children_, 0.0f);
   }
 
-  int64_t groups() const { return (children_ + kLanes - 1) / kLanes; }
+  int64_t groups() const { return groups_of(children_); }
+  static int64_t groups_of(int64_t children) { return (children + kMostLanes - 1) / kMostLanes; }
 
-  // Solves the group's sixteen children. Groups are independent: several threads may each take some, with a
-  // LaneProblem of their own.
+  // Solves one group of children. Groups are independent: several threads may each take some, with a LaneProblem
+  // of their own.
   void solve(int64_t group, LaneProblem& lane) {
+    const int64_t used = std::min<int64_t>(kMostLanes, children_ - group * kMostLanes);
     lane.node = &problem_;
     lane.settings = level_->settings;
     lane.settings.seed = seed_;
     lane.cost_positive = level_->cost_positive;
     lane.cost_negative = level_->cost_negative;
-    const int64_t used = std::min<int64_t>(kLanes, children_ - group * kLanes);
-    lane.lanes = (1u << used) - 1;
+    lane.vectors = used > kLanes ? 2 : 1;
+    lane.lanes = used == kMostLanes ? ~0u : (1u << used) - 1;
     make_examples(group, lane);
-    lane.W = lane.weights.zeroed((int64_t)problem_.features.size());
-    lane.alpha = lane.alphas.zeroed((int64_t)lane.examples.size());
-    lane.margin = lane.margins.zeroed(
-        lane.settings.loss == Loss::logistic ? (int64_t)lane.examples.size() : 0);
-    lane.w_bias.v = f32x16{};
+    const int64_t examples = (int64_t)lane.examples.size() * lane.vectors;
+    lane.W = lane.weights.zeroed((int64_t)problem_.features.size() * lane.vectors);
+    lane.alpha = lane.alphas.zeroed(examples);
+    lane.margin = lane.margins.zeroed(lane.settings.loss == Loss::logistic ? examples : 0);
+    for (Lanes& bias : lane.w_bias) bias.v = f32x16{};
     lane.warm = warm();
     if (lane.warm) load_weights(group, used, lane);
     solve_lane_problem(lane);
@@ -127,7 +129,7 @@ class NodeTrainer {
     targets_.assign((size_t)groups(), {});
     auto add = [&](int64_t r, int64_t child, bool negative, float target, float relevance) {
       const int32_t place = place_[child];
-      targets_[place / kLanes].push_back({(int32_t)r, (uint8_t)(place % kLanes), negative, target, relevance});
+      targets_[place / kMostLanes].push_back({(int32_t)r, (uint8_t)(place % kMostLanes), negative, target, relevance});
     };
     each_target(level_->Y, [&](int64_t r, int64_t child, int64_t p) {
       add(r, child, false, level_->Y.data[p], level_->relevance.empty() ? 1.0f : level_->relevance[p]);
@@ -142,14 +144,14 @@ class NodeTrainer {
   void make_examples(int64_t group, LaneProblem& lane) const {
     const int64_t n = problem_.rows();
     lane.examples.assign((size_t)n, Example{});
-    lane.costs.clear();
+    lane.specials.clear();
     for (int64_t r = 0; r < n; ++r) {
       Example& e = lane.examples[r];
       e.start = (uint32_t)problem_.start[r];
       e.count = (int32_t)(problem_.start[r + 1] - problem_.start[r]);
       e.norm2 = problem_.norm2[r] + lane.settings.bias * lane.settings.bias;
       e.single_norm2 = problem_.single_norm2[r];
-      e.enabled = whole_.empty() || whole_[r] ? (uint16_t)lane.lanes : 0;
+      e.enabled = whole_.empty() || whole_[r] ? lane.lanes : 0;
     }
     const auto& targets = targets_[group];
     for (size_t a = 0, b; a < targets.size(); a = b) {
@@ -160,10 +162,10 @@ class NodeTrainer {
 
   void add_targets(const Target* begin, const Target* end, LaneProblem& lane) const {
     const int32_t row = begin->row;
-    uint16_t soft = 0;
+    uint32_t soft = 0;
     bool uniform = true;
     for (const Target* t = begin; t < end; ++t) {
-      const uint16_t bit = (uint16_t)(1u << t->lane);
+      const uint32_t bit = 1u << t->lane;
       lane.examples[row].enabled |= bit;
       if (t->negative) continue;
       lane.examples[row].positive |= bit;
@@ -171,48 +173,51 @@ class NodeTrainer {
       if (t->target < 1.0f || t->relevance != 1.0f) uniform = false;
     }
     if (uniform) return;
-    Lanes costs;
-    costs.v = f32x16{} + lane.cost_negative;
-    Lanes rest;
-    rest.v = f32x16{};
+    Special positive_part, negative_part;
+    for (int v = 0; v < kMostVectors; ++v) {
+      positive_part.cost[v].v = f32x16{} + lane.cost_negative;
+      negative_part.cost[v].v = f32x16{};
+    }
     for (const Target* t = begin; t < end; ++t) {
       if (t->negative) continue;
-      costs.v[t->lane] = lane.cost_positive * t->relevance * t->target;
-      rest.v[t->lane] = lane.cost_negative * (1.0f - t->target);
-      if (!(costs.v[t->lane] > 0)) lane.examples[row].enabled &= (uint16_t)~(1u << t->lane);
+      const float cost = lane.cost_positive * t->relevance * t->target;
+      positive_part.cost[t->lane / kLanes].v[t->lane % kLanes] = cost;
+      negative_part.cost[t->lane / kLanes].v[t->lane % kLanes] = lane.cost_negative * (1.0f - t->target);
+      if (!(cost > 0)) lane.examples[row].enabled &= ~(1u << t->lane);
     }
-    lane.examples[row].costs = (int32_t)lane.costs.size();
-    lane.costs.push_back(costs);
+    if (soft) positive_part.twin = (int32_t)lane.examples.size();
+    lane.examples[row].special = (int32_t)lane.specials.size();
+    lane.specials.push_back(positive_part);
     if (!soft) return;
-    Example negative_part = lane.examples[row];
-    negative_part.positive = 0;
-    negative_part.enabled = soft;
+    Example rest = lane.examples[row];
+    rest.positive = 0;
+    rest.enabled = soft;
+    rest.special = (int32_t)lane.specials.size();
     negative_part.twin = row;
-    negative_part.costs = (int32_t)lane.costs.size();
-    lane.costs.push_back(rest);
-    lane.examples[row].twin = (int32_t)lane.examples.size();
-    lane.examples.push_back(negative_part);
+    lane.specials.push_back(negative_part);
+    lane.examples.push_back(rest);
   }
 
   void load_weights(int64_t group, int64_t used, LaneProblem& lane) const {
     for (int64_t l = 0; l < used; ++l) {
-      const int64_t child = first_child_ + order_[group * kLanes + l];
+      const int64_t child = first_child_ + order_[group * kMostLanes + l];
       const auto features = level_->W.row_indices(child);
       const auto values = level_->W.row_data(child);
       for (int64_t p = 0; p < features.size(); ++p)
-        if (const int32_t compact = map_.slot[features[p]]) lane.W[compact - 1].v[l] = values[p];
-      if (lane.settings.bias > 0) lane.w_bias.v[l] = level_->w_bias[child] / lane.settings.bias;
+        if (const int32_t compact = map_.slot[features[p]])
+          lane.W[(int64_t)(compact - 1) * lane.vectors + l / kLanes].v[l % kLanes] = values[p];
+      if (lane.settings.bias > 0) lane.w_bias[l / kLanes].v[l % kLanes] = level_->w_bias[child] / lane.settings.bias;
     }
   }
 
   void collect_weights(int64_t group, int64_t used, LaneProblem& lane) {
-    std::vector<Weight> kept[kLanes];
+    std::vector<Weight> kept[kMostLanes];
     surviving_weights(lane, level_->threshold, kept);
     for (int64_t l = 0; l < used; ++l) {
-      const int32_t child = order_[group * kLanes + l];
+      const int32_t child = order_[group * kMostLanes + l];
       keep_largest(kept[l]);
       out_.weights[child].assign(kept[l].begin(), kept[l].end());
-      out_.bias[child] = lane.w_bias.v[l] * lane.settings.bias;
+      out_.bias[child] = lane.w_bias[l / kLanes].v[l % kLanes] * lane.settings.bias;
     }
   }
 
