@@ -6,7 +6,7 @@ predicts (MAN), and pairs given by the user. The mathematics is in native/solve.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -244,15 +244,12 @@ def _watched(kernel: Callable[[], Any], progress: np.ndarray, total: int, report
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(kernel)
         try:
-            while True:
-                try:
-                    return running.result(timeout=1.0)
-                except TimeoutError:
-                    if running.done():
-                        raise
-                finally:
-                    if report is not None:
-                        report(int(progress[0]), total)
+            while wait([running], timeout=1.0).not_done:
+                if report is not None:
+                    report(int(progress[0]), total)
         except KeyboardInterrupt:
             progress[1] = 1
             raise
+    if report is not None:
+        report(int(progress[0]), total)
+    return running.result()
