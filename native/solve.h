@@ -7,85 +7,18 @@
 // for bit.
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <vector>
 
-#include "lanes.h"
-#include "node_problem.h"
+#include "lane_compact.h"
+#include "lane_problem.h"
 #include "random.h"
-
-namespace xmc {
-
-enum class Loss : int { squared_hinge = 0, hinge = 1, logistic = 2 };
-
-struct SolverSettings {
-  Loss loss = Loss::squared_hinge;
-  float tolerance = 0.1f;   // stop when the projected gradients span no more than this
-  int max_sweeps = 100;
-  float bias = 1.0f;        // value of the constant feature; 0 = none
-  uint64_t seed = 0;        // of the order in which rows are visited
-};
-
-constexpr int kMostVectors = 2;
-constexpr int kMostLanes = kMostVectors * kLanes;
-
-// One dual variable per lane: a row seen as positive or negative example by each of the lanes. All that a step
-// needs besides the features, in half a cache line, because examples are visited at random.
-struct Example {
-  uint32_t start = 0;       // of the row's shared features
-  int32_t count = 0;        // of them
-  float norm2 = 0;          // of the whole row with the constant feature
-  float single_norm2 = 0;   // of the features no other row has
-  int32_t special = -1;     // index into LaneProblem::specials; -1 = the two uniform costs, no twin
-  uint32_t positive = 0;    // bit per lane: +1, else -1
-  uint32_t enabled = 0;     // bit per lane: takes part (cost above zero)
-  uint32_t active = 0;      // bit per lane: enabled and not set aside
-};
-
-struct Special {
-  Lanes cost[kMostVectors];
-  int32_t twin = -1;        // the row's other example, if it has a soft target
-};
-
-struct LaneProblem {
-  const NodeProblem* node = nullptr;
-  SolverSettings settings;
-  float cost_positive = 1, cost_negative = 1;
-  std::vector<Example> examples;  // one a row, then the negative parts of soft targets
-  std::vector<Special> specials;
-  int vectors = 1;                // of 16 lanes: 1 or 2
-  uint32_t lanes = 0;             // bit per lane in use
-  LaneBuffer weights, alphas, margins;
-  // [item * vectors + vector]: weights by feature; by example, alpha with its sign and the margin (logistic only).
-  Span<Lanes> W, alpha, margin;
-  Lanes w_bias[kMostVectors];
-  bool warm = false;              // W and w_bias hold weights to start from
-  int sweeps = 0;
-
-  // What the features that only this row has are multiplied with to give their weights.
-  f32x16 row_alpha(int64_t row, int vector) const {
-    const int32_t special = examples[row].special;
-    const int32_t twin = special < 0 ? -1 : specials[special].twin;
-    const f32x16 own = alpha[row * vectors + vector].v;
-    return twin < 0 ? own : own + alpha[(int64_t)twin * vectors + vector].v;
-  }
-};
-
-// A weight of a trained matcher, by feature of X.
-struct Weight {
-  int32_t feature;
-  float value;
-};
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-}  // namespace xmc
 
 #define XMC_EACH_ISA "solve_lanes.h"
 #include "every_isa.h"
 
 namespace xmc {
 
+// Fills `kept` and `bias_of`.
 inline void solve_lane_problem(LaneProblem& p) {
   switch (isa()) {
 #ifdef XMC_HAS_WIDE_ISA
@@ -93,17 +26,6 @@ inline void solve_lane_problem(LaneProblem& p) {
     case Isa::avx2: return avx2::solve(p);
 #endif
     default: return generic::solve(p);
-  }
-}
-
-// Appends the weights of lane l that are at least `threshold` in absolute value to out[l], in no order.
-inline void surviving_weights(const LaneProblem& p, float threshold, std::vector<Weight>* out) {
-  switch (isa()) {
-#ifdef XMC_HAS_WIDE_ISA
-    case Isa::avx512: return avx512::survivors(p, threshold, out);
-    case Isa::avx2: return avx2::survivors(p, threshold, out);
-#endif
-    default: return generic::survivors(p, threshold, out);
   }
 }
 

@@ -185,74 +185,119 @@ XMC_INLINE void visit(LaneProblem& p, int64_t i, uint32_t lanes, SweepState* sta
   if (changed) update_row<V>(p, e, changed, delta);
 }
 
+// How far a group has come.
+struct Run {
+  std::vector<int32_t> order;  // of the rows; a row's second example follows its first
+  Random random;
+  int sweep = 0;
+  uint32_t running;            // bit per lane that is not done
+  SweepState states[kMostVectors];
+};
+
 template <Loss kLoss, int V>
-XMC_INLINE void solve_lanes(LaneProblem& p) {
-  if (p.warm || kLoss == Loss::logistic) {
-    start_alpha<kLoss, V>(p);
-    weights_from_alpha<V>(p);
+XMC_INLINE void sweep(LaneProblem& p, Run& run, bool far) {
+  for (int v = 0; v < V; ++v) {
+    run.states[v].high = all_lanes(-kInfinity);
+    run.states[v].low = all_lanes(kInfinity);
   }
-  const int64_t n = (int64_t)p.examples.size();
-  std::vector<int32_t> order(n);
-  for (int64_t i = 0; i < n; ++i) {
-    order[i] = (int32_t)i;
-    p.examples[i].active = p.examples[i].enabled & p.lanes;
+  run.random.shuffle(run.order);
+  const int64_t n = (int64_t)run.order.size();
+  for (int64_t k = 0; k < n; ++k) {
+    look_ahead<V>(p, run.order, k, run.running, far);
+    const Example& e = p.examples[run.order[k]];
+    if (const uint32_t lanes = e.active & run.running) visit<kLoss, V>(p, run.order[k], lanes, run.states);
+    if (e.special < 0 || p.specials[e.special].twin < 0) continue;
+    const int32_t twin = p.specials[e.special].twin;
+    if (const uint32_t lanes = p.examples[twin].active & run.running) visit<kLoss, V>(p, twin, lanes, run.states);
   }
-  SweepState states[V];
-  for (SweepState& s : states) {
-    s.high_before = all_lanes(kInfinity);
-    s.low_before = all_lanes(-kInfinity);
-    s.shrunk = i32x16{};
-  }
-  uint32_t running = p.lanes;
-  Random random(p.settings.seed);
-  // Beyond what the second-level cache holds, fetch what the next rows need while working on this one.
-  const bool far = p.W.size() * (int64_t)sizeof(Lanes) > (256 << 10);
-  for (p.sweeps = 0; p.sweeps < p.settings.max_sweeps && running; ++p.sweeps) {
-    for (SweepState& s : states) {
-      s.high = all_lanes(-kInfinity);
-      s.low = all_lanes(kInfinity);
-    }
-    random.shuffle(order);
-    for (int64_t k = 0; k < n; ++k) {
-      if (far) look_ahead<V>(p, order, k, running);
-      const uint32_t lanes = p.examples[order[k]].active & running;
-      if (lanes) visit<kLoss, V>(p, order[k], lanes, states);
-    }
-    running = finish_sweep<V>(p, running, states);
-  }
+  run.running = finish_sweep<V>(p, run.running, run.states);
+  ++run.sweep;
 }
 
-template <int V>
-XMC_INLINE void solve_loss(LaneProblem& p) {
-  switch (p.settings.loss) {
-    case Loss::squared_hinge: return solve_lanes<Loss::squared_hinge, V>(p);
-    case Loss::hinge: return solve_lanes<Loss::hinge, V>(p);
-    case Loss::logistic: return solve_lanes<Loss::logistic, V>(p);
-  }
-}
-
-inline void solve(LaneProblem& p) { p.vectors == 1 ? solve_loss<1>(p) : solve_loss<2>(p); }
-
-XMC_INLINE void keep_survivors(int32_t feature, f32x16 w, uint32_t lanes, float threshold, std::vector<Weight>* out) {
+XMC_INLINE void keep_survivors(int32_t feature, f32x16 w, const int* problem_of, uint32_t lanes, LaneProblem& p) {
   const f32x16 size = lane_max(w, -w);
-  for (uint32_t left = bits_of_lanes((size >= threshold) & (size > 0.0f)) & lanes; left; left &= left - 1) {
+  for (uint32_t left = bits_of_lanes((size >= p.threshold) & (size > 0.0f)) & lanes; left; left &= left - 1) {
     const int l = __builtin_ctz(left);
-    out[l].push_back({feature, w[l]});
+    p.kept[problem_of[l]].push_back({feature, w[l]});
   }
 }
 
-inline void survivors(const LaneProblem& p, float threshold, std::vector<Weight>* out) {
+// Writes out the answers of the lanes of `done`.
+inline void finish_lanes(LaneProblem& p, uint32_t done) {
   const NodeProblem& node = *p.node;
   for (int v = 0; v < p.vectors; ++v) {
-    const uint32_t lanes = p.lanes >> kLanes * v & 0xFFFF;
-    std::vector<Weight>* to = out + kLanes * v;
+    const uint32_t lanes = done >> kLanes * v & 0xFFFF;
+    if (!lanes) continue;
+    const int* problem_of = p.problem_of + kLanes * v;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+      const int l = __builtin_ctz(left);
+      p.bias_of[problem_of[l]] = p.w_bias[v].v[l] * p.settings.bias;
+    }
     for (int64_t f = 0; f < (int64_t)node.features.size(); ++f)
-      keep_survivors(node.features[f], p.W[f * p.vectors + v].v, lanes, threshold, to);
+      keep_survivors(node.features[f], p.W[f * p.vectors + v].v, problem_of, lanes, p);
     for (int64_t r = 0; r < node.rows(); ++r) {
       if (node.single_start[r] == node.single_start[r + 1]) continue;
       const f32x16 alpha = p.row_alpha(r, v);
       for (int64_t q = node.single_start[r]; q < node.single_start[r + 1]; ++q)
-        keep_survivors(node.singles[q].feature, alpha * node.singles[q].value, lanes, threshold, to);
+        keep_survivors(node.singles[q].feature, alpha * node.singles[q].value, problem_of, lanes, p);
     }
+  }
+}
+
+template <Loss kLoss, int V>
+XMC_INLINE void start(LaneProblem& p, Run& run) {
+  if (p.warm || kLoss == Loss::logistic) {
+    start_alpha<kLoss, V>(p);
+    weights_from_alpha<V>(p);
+  }
+  for (int v = 0; v < V; ++v) {
+    run.states[v].high_before = all_lanes(kInfinity);
+    run.states[v].low_before = all_lanes(-kInfinity);
+    run.states[v].shrunk = i32x16{};
+  }
+}
+
+// One vector with what is left of two.
+inline void move_together(LaneProblem& p, Run& run) {
+  finish_lanes(p, p.lanes & ~run.running);
+  int lanes[kMostLanes];
+  const int count = compact_lanes(p, run.running, lanes);
+  SweepState moved = run.states[0];
+  for (int k = 0; k < count; ++k) {
+    const SweepState& from = run.states[lanes[k] / kLanes];
+    const int l = lanes[k] % kLanes;
+    moved.high_before[k] = from.high_before[l];
+    moved.low_before[k] = from.low_before[l];
+    moved.shrunk[k] = from.shrunk[l];
+  }
+  run.states[0] = moved;
+  run.running = p.lanes;
+}
+
+template <Loss kLoss>
+XMC_INLINE void solve_loss(LaneProblem& p) {
+  Run run{std::vector<int32_t>((size_t)p.rows), Random(p.settings.seed), 0, p.lanes, {}};
+  for (int64_t i = 0; i < p.rows; ++i) run.order[i] = (int32_t)i;
+  for (Example& e : p.examples) e.active = e.enabled & p.lanes;
+  // Beyond what the second-level cache holds, the next row's weights are fetched while this one is worked on.
+  const auto far = [&] { return p.W.size() * (int64_t)sizeof(Lanes) > (2 << 20); };
+  if (p.vectors == 2) {
+    start<kLoss, 2>(p, run);
+    while (__builtin_popcount(run.running) > kLanes && run.sweep < p.settings.max_sweeps)
+      sweep<kLoss, 2>(p, run, far());
+    if (!run.running || run.sweep == p.settings.max_sweeps) return finish_lanes(p, p.lanes);
+    move_together(p, run);
+  } else {
+    start<kLoss, 1>(p, run);
+  }
+  while (run.running && run.sweep < p.settings.max_sweeps) sweep<kLoss, 1>(p, run, far());
+  finish_lanes(p, p.lanes);
+}
+
+inline void solve(LaneProblem& p) {
+  switch (p.settings.loss) {
+    case Loss::squared_hinge: return solve_loss<Loss::squared_hinge>(p);
+    case Loss::hinge: return solve_loss<Loss::hinge>(p);
+    case Loss::logistic: return solve_loss<Loss::logistic>(p);
   }
 }

@@ -76,8 +76,10 @@ XMC_INLINE void update_row(LaneProblem& p, const Example& e, uint32_t lanes, con
   }
 }
 
+// Fetches the rows that come soon and, if the weights are `far`, those of the next row.
 template <int V>
-XMC_INLINE void look_ahead(const LaneProblem& p, const std::vector<int32_t>& order, int64_t k, uint32_t running) {
+XMC_INLINE void look_ahead(const LaneProblem& p, const std::vector<int32_t>& order, int64_t k, uint32_t running,
+                           bool far) {
   const int64_t n = (int64_t)order.size();
   if (k + 8 < n) __builtin_prefetch(&p.examples[order[k + 8]]);
   if (k + 4 < n) {
@@ -90,16 +92,12 @@ XMC_INLINE void look_ahead(const LaneProblem& p, const std::vector<int32_t>& ord
       for (int v = 0; v < V; ++v) __builtin_prefetch(&p.alpha.ptr[i * V + v], 1);
     }
   }
-  if (k + 1 < n) {
-    const Example& e = p.examples[order[k + 1]];
-    const uint32_t lanes = e.active & running;
-    if (!lanes) return;
-    // Two vectors of a feature share 128 bytes, which the hardware fetches together.
-    const Lanes* from = p.W.ptr + (V == 2 && !(lanes & 0xFFFF) ? 1 : 0);
-    const Entry* row = p.node->shared.data() + e.start;
-    for (int32_t q = 0; q < e.count; ++q) {
-      __builtin_prefetch(from + (int64_t)row[q].feature * V, 1);
-      if (V == 2 && (lanes & 0xFFFF) && (lanes >> kLanes)) __builtin_prefetch(from + (int64_t)row[q].feature * V + 1, 1);
-    }
-  }
+  if (!far || k + 1 >= n) return;
+  const Example& e = p.examples[order[k + 1]];
+  const uint32_t lanes = e.active & running;
+  if (!lanes) return;
+  const Entry* row = p.node->shared.data() + e.start;
+  for (int v = 0; v < V; ++v)
+    if (lanes >> kLanes * v & 0xFFFF)
+      for (int32_t q = 0; q < e.count; ++q) __builtin_prefetch(&p.W.ptr[(int64_t)row[q].feature * V + v], 1);
 }

@@ -70,8 +70,13 @@ class NodeTrainer {
     lane.settings.seed = seed_;
     lane.cost_positive = level_->cost_positive;
     lane.cost_negative = level_->cost_negative;
+    lane.threshold = level_->threshold;
     lane.vectors = used > kLanes ? 2 : 1;
     lane.lanes = used == kMostLanes ? ~0u : (1u << used) - 1;
+    for (int l = 0; l < kMostLanes; ++l) {
+      lane.problem_of[l] = l;
+      lane.kept[l].clear();
+    }
     make_examples(group, lane);
     const int64_t examples = (int64_t)lane.examples.size() * lane.vectors;
     lane.W = lane.weights.zeroed((int64_t)problem_.features.size() * lane.vectors);
@@ -144,6 +149,7 @@ class NodeTrainer {
   void make_examples(int64_t group, LaneProblem& lane) const {
     const int64_t n = problem_.rows();
     lane.examples.assign((size_t)n, Example{});
+    lane.rows = n;
     lane.specials.clear();
     for (int64_t r = 0; r < n; ++r) {
       Example& e = lane.examples[r];
@@ -211,13 +217,11 @@ class NodeTrainer {
   }
 
   void collect_weights(int64_t group, int64_t used, LaneProblem& lane) {
-    std::vector<Weight> kept[kMostLanes];
-    surviving_weights(lane, level_->threshold, kept);
     for (int64_t l = 0; l < used; ++l) {
       const int32_t child = order_[group * kMostLanes + l];
-      keep_largest(kept[l]);
-      out_.weights[child].assign(kept[l].begin(), kept[l].end());
-      out_.bias[child] = lane.w_bias[l / kLanes].v[l % kLanes] * lane.settings.bias;
+      keep_largest(lane.kept[l]);
+      out_.weights[child].assign(lane.kept[l].begin(), lane.kept[l].end());
+      out_.bias[child] = lane.bias_of[l];
     }
   }
 
