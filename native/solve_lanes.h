@@ -37,6 +37,10 @@ XMC_INLINE Curvature curvature_of(const LaneProblem& p, const Example& e, int v,
           where(positive, all_lanes(1.0f / (up + x2)), all_lanes(1.0f / (down + x2)))};
 }
 
+// A step goes a little beyond the minimum along its coordinate (successive over-relaxation, which converges for any
+// factor below 2): fewer sweeps to the same tolerance.
+constexpr float kRelaxation = 1.4f;
+
 // One step on the dual variables of a hinge-type loss. Returns the change of alpha * sign; lanes that may be set
 // aside until the next full sweep are cleared from the example's `active`.
 template <Loss kLoss>
@@ -66,7 +70,7 @@ XMC_INLINE f32x16 hinge_step(const LaneProblem& p, Example& e, int v, f32x16 sco
   s.high = where(moving, lane_max(s.high, projected), s.high);
   s.low = where(moving, lane_min(s.low, projected), s.low);
 
-  f32x16 moved = lane_max(alpha - gradient * curvature.inverse, zero);
+  f32x16 moved = lane_max(alpha - gradient * (kRelaxation * curvature.inverse), zero);
   if constexpr (kLoss == Loss::hinge) moved = lane_min(moved, upper);
   const i32x16 significant = (projected > 1e-12f) | (projected < -1e-12f);
   signed_alpha = where(moving & significant, moved * sign, before);

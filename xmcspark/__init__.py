@@ -20,7 +20,7 @@ from xmcspark.matchers.train import train_matchers
 from xmcspark.quality.label_profile import LabelProfile
 from xmcspark.quality.metrics import evaluate
 from xmcspark.sparse.spgemm import spgemm
-from xmcspark.text.tfidf import Tfidf, Vectorizer
+from xmcspark.text import Tfidf, Vectorizer
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
 
