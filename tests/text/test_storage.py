@@ -1,12 +1,13 @@
 """Saved models: the same after loading, mapped rather than read, and refused when damaged."""
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
 
 from xmcspark.errors import ConfigError, InputError
-from xmcspark.text.storage import MODEL_FILE
+from xmcspark.store.arrays import HEADER
 from xmcspark.text.tfidf import Tfidf, Vectorizer
 
 TEXTS = ["red running shoes", "blue shoes größe 42", "a waterproof-jacket 👟", ""]
@@ -41,6 +42,10 @@ def test_arrays_are_mapped_and_nothing_is_pickled(folder):
     loaded = Tfidf.load(folder)
     assert all(isinstance(_root(array), np.memmap) for array in loaded._ready().arrays.values() if array.size)
     assert {path.suffix for path in folder.iterdir()} == {".json", ".npy"}
+
+
+def test_the_header_says_which_unicode_the_texts_were_normalized_with(folder):
+    assert json.loads((folder / HEADER).read_text())["unicode"] == unicodedata.unidata_version
 
 
 def _root(array):
@@ -94,7 +99,7 @@ def test_scrambled_arrays_never_crash(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "does not describe a TF-IDF model"),
+        ({"kind": "other"}, "where a TF-IDF model is expected"),
         ({"version": 99}, "version 99"),
         ({"arrays": None}, "lists no arrays"),
         ({"arrays": {}}, "not a usable"),
@@ -103,7 +108,7 @@ def test_scrambled_arrays_never_crash(folder):
     ],
 )
 def test_foreign_headers_are_refused(folder, change, message):
-    path = folder / MODEL_FILE
+    path = folder / HEADER
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises((InputError, ConfigError), match=message):
         Tfidf.load(folder)
@@ -112,11 +117,11 @@ def test_foreign_headers_are_refused(folder, change, message):
 def test_arrays_of_another_model_are_refused(folder, tmp_path):
     Tfidf(VECTORIZERS).fit(["other words"]).save(tmp_path / "other")
     (folder / "vocabulary.idf.npy").write_bytes((tmp_path / "other" / "vocabulary.idf.npy").read_bytes())
-    with pytest.raises(InputError, match=r"vocabulary.idf.npy.*not of the same model"):
+    with pytest.raises(InputError, match=r"vocabulary.idf.npy.*do not belong together"):
         Tfidf.load(folder)
 
 
 def test_a_header_that_is_no_json_is_refused(folder):
-    (folder / MODEL_FILE).write_text("{")
+    (folder / HEADER).write_text("{")
     with pytest.raises(InputError, match="JSON"):
         Tfidf.load(folder)

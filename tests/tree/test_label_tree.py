@@ -1,5 +1,6 @@
 """A label tree is any nested clustering in which each label sits once; everything else is refused."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmcspark.errors import InputError
+from xmcspark.store.arrays import HEADER
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.readable import label_table, node_table
 
@@ -95,7 +97,7 @@ def test_saved_tree_loads_the_same(tmp_path):
     assert np.array_equal(again.labels, tree.labels)
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "json", "format", "depth", "pickle"])
+@pytest.mark.parametrize("damage", ["missing", "truncated", "pickle"])
 def test_damaged_files_are_named(tmp_path, damage):
     small_tree().save(tmp_path)
     labels = tmp_path / "labels.npy"
@@ -103,15 +105,26 @@ def test_damaged_files_are_named(tmp_path, damage):
         labels.unlink()
     elif damage == "truncated":
         labels.write_bytes(labels.read_bytes()[:-7])
-    elif damage == "json":
-        (tmp_path / "tree.json").write_text("{")
-    elif damage == "format":
-        (tmp_path / "tree.json").write_text('{"format": "other"}')
-    elif damage == "depth":
-        (tmp_path / "tree.json").write_text('{"format": "xmcspark label tree 1", "depth": "3"}')
     else:
         np.save(labels, np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match=r"labels\.npy|tree\.json"):
+    with pytest.raises(InputError, match=r"labels\.npy"):
+        LabelTree.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "TF-IDF model"}, "TF-IDF model, where a label tree is expected"),
+        ({"depth": "3"}, "depth '3' must be a positive number"),
+        ({"depth": 10**12}, "child_ptr_3"),
+        ({"arrays": {}}, "does not list the array labels"),
+    ],
+)
+def test_foreign_headers_are_refused(tmp_path, change, message):
+    small_tree().save(tmp_path)
+    path = tmp_path / HEADER
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(InputError, match=rf"header\.json.*{message}"):
         LabelTree.load(tmp_path)
 
 

@@ -8,13 +8,18 @@ import json
 import os
 import re
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap
 
 from xmcspark.errors import InputError
 
 HEADER = "header.json"
+# What numpy raises for a file that is cut off, is no .npy file or holds Python objects; the last three for
+# noise where the header should be.
+_DAMAGE = (ValueError, OSError, EOFError, TypeError, SyntaxError, TokenError)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.-]+\.npy")
 
 
@@ -29,8 +34,8 @@ def save_arrays(
         _write(folder / f"{name}.npy", array)
         listed[name] = {"file": f"{name}.npy", "dtype": array.dtype.str, "shape": list(array.shape)}
     partial = folder / f"{HEADER}.partial"
-    whole = {"kind": kind, "version": version, **header, "arrays": listed}
-    partial.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n")
+    whole = {**header, "kind": kind, "version": version, "arrays": listed}
+    partial.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     os.replace(partial, folder / HEADER)
 
 
@@ -46,17 +51,17 @@ def load_arrays(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], 
     """(header, arrays mapped into memory); InputError if the folder holds something else, or is damaged."""
     path = folder / HEADER
     try:
-        header = json.loads(path.read_text())
+        header = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{folder} is not a saved {kind}: it has no {HEADER}") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path} is not readable as JSON: {error}") from error
     if not isinstance(header, dict) or header.get("kind") != kind:
         found = header.get("kind") if isinstance(header, dict) else None
-        raise InputError(f"{folder} holds a {found or 'thing of another kind'}, where a {kind} is expected")
+        raise InputError(f"{path} describes a {found or 'thing of another kind'}, where a {kind} is expected")
     if header.get("version") != version:
         raise InputError(
-            f"{folder} has format version {header.get('version')!r} and this release reads {version}: make it again"
+            f"{path} has format version {header.get('version')!r} and this release reads {version}: make it again"
         )
     listed = header.get("arrays")
     if not isinstance(listed, dict):
@@ -68,12 +73,11 @@ def _mapped(folder: Path, name: str, entry: Any) -> np.ndarray:
     if not isinstance(entry, dict) or not _FILE_NAME.fullmatch(str(entry.get("file"))):
         raise InputError(f"{folder / HEADER}: array {name!r} has no usable file name")
     path = folder / entry["file"]
-    empty = 0 in entry.get("shape", [])  # nothing to map
     try:
-        array = np.load(path, mmap_mode=None if empty else "r", allow_pickle=False)
+        array = open_memmap(path, mode="r")
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing: {folder} is incomplete, copy or save it again") from error
-    except (ValueError, OSError, EOFError) as error:
+    except _DAMAGE as error:
         raise InputError(f"{path} is damaged: {error}") from error
     if array.dtype.str != entry.get("dtype") or list(array.shape) != entry.get("shape"):
         raise InputError(

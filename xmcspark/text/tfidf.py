@@ -3,6 +3,7 @@ normalize="lower" and joint_norm=None the result is scikit-learn's."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import scipy.sparse as sp
 from xmcspark._native.text import Counter, Lookup
 from xmcspark.errors import ConfigError, InputError
 from xmcspark.sparse.csr import Csr
+from xmcspark.store.arrays import load_arrays, save_arrays
 from xmcspark.text.normalize import NORMALIZERS, normalized_blocks
 from xmcspark.text.settings import DEFAULT_VECTORIZERS, TfidfSettings, Vectorizer
-from xmcspark.text.storage import load_arrays, save_arrays
 from xmcspark.text.vocabulary import Vocabulary, from_rows, learned
 
+_KIND = "TF-IDF model"  # as saved
+_VERSION = 1
 _VOCABULARY_ARRAYS = ("vectorizer", "offsets", "data", "df", "idf")
 _MAX_THREADS = 1024
 
@@ -181,13 +184,17 @@ class Tfidf:
         vocabulary = self.vocabulary
         arrays = {f"vocabulary.{name}": getattr(vocabulary, name) for name in _VOCABULARY_ARRAYS}
         arrays.update({f"lookup.{name}": array for name, array in self._ready().arrays.items()})
-        header = {"settings": self.settings.to_dict(), "documents": vocabulary.documents}
-        save_arrays(Path(folder), header, arrays)
+        header = {
+            "settings": self.settings.to_dict(),
+            "documents": vocabulary.documents,
+            "unicode": unicodedata.unidata_version,  # that texts were normalized with
+        }
+        save_arrays(Path(folder), _KIND, _VERSION, header, arrays)
 
     @staticmethod
     def load(folder: str | Path, *, threads: int = 1) -> Tfidf:
         """Opens a saved model in milliseconds: its arrays are mapped, not read."""
-        header, arrays = load_arrays(Path(folder))
+        header, arrays = load_arrays(Path(folder), _KIND, _VERSION)
         try:
             settings = TfidfSettings.from_dict(header["settings"])
             vocabulary = Vocabulary(
@@ -208,5 +215,5 @@ class Tfidf:
             model._vocabulary = vocabulary
             model._lookup = Lookup(settings.shape(), tables, vocabulary.weights(settings))
         except (KeyError, ValueError, TypeError) as error:
-            raise InputError(f"{folder} is not a usable TF-IDF model: {error}") from error
+            raise InputError(f"{folder} is not a usable {_KIND}: {error}") from error
         return model

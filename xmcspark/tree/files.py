@@ -1,52 +1,37 @@
-"""A label tree as files: one .npy per array (no pickle) and a JSON file that names them, written last."""
+"""A label tree as a folder of arrays: one per level and the labels, mapped into memory when opened."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import numpy as np
-
 from xmcspark.errors import InputError
+from xmcspark.store.arrays import HEADER, load_arrays, save_arrays
 from xmcspark.tree.label_tree import LabelTree
 
-_FORMAT = "xmcspark label tree 1"
+_KIND = "label tree"
+_VERSION = 2  # 1 had a header of its own
 
 
 def save_tree(tree: LabelTree, folder: str | Path) -> None:
     """Writes the tree into `folder`, which is made if need be."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    for level, ptr in enumerate(tree.child_ptr):
-        np.save(target / f"child_ptr_{level}.npy", ptr, allow_pickle=False)
-    np.save(target / "labels.npy", tree.labels, allow_pickle=False)
-    description = {"format": _FORMAT, "depth": tree.depth, "level_sizes": tree.level_sizes}
-    (target / "tree.json").write_text(json.dumps(description, indent=1) + "\n")
+    arrays = {_level_name(level): ptr for level, ptr in enumerate(tree.child_ptr)} | {"labels": tree.labels}
+    header = {"depth": tree.depth, "level_sizes": tree.level_sizes}
+    save_arrays(Path(folder), _KIND, _VERSION, header, arrays)
 
 
 def load_tree(folder: str | Path) -> LabelTree:
     """The tree that `save_tree` wrote; checked like any other."""
-    source = Path(folder)
-    try:
-        description = json.loads((source / "tree.json").read_text())
-    except (OSError, ValueError) as problem:
-        raise InputError(
-            f"{source / 'tree.json'} cannot be read as the description of a label tree: {problem}"
-        ) from problem
-    if not isinstance(description, dict) or description.get("format") != _FORMAT:
-        raise InputError(
-            f"{source / 'tree.json'} does not describe a label tree of this version ({_FORMAT!r})"
-        )
-    depth = description.get("depth")
+    header, arrays = load_arrays(Path(folder), _KIND, _VERSION)
+    path, depth = Path(folder) / HEADER, header.get("depth")
     if not isinstance(depth, int) or depth < 1:
-        raise InputError(f"{source / 'tree.json'}: depth {depth!r} must be a positive number")
-    child_ptr = tuple(_load(source / f"child_ptr_{level}.npy") for level in range(depth))
-    return LabelTree(child_ptr, _load(source / "labels.npy"))
+        raise InputError(f"{path}: depth {depth!r} must be a positive number")
+    # A wrong depth asks for an array that is not there; one of the arrays holds no level.
+    names = [_level_name(level) for level in range(min(depth, len(arrays)))]
+    missing = [name for name in (*names, "labels") if name not in arrays]
+    if missing:
+        raise InputError(f"{path} does not list the array {missing[0]}: save the tree again")
+    return LabelTree(tuple(arrays[name] for name in names), arrays["labels"])
 
 
-def _load(path: Path) -> np.ndarray:
-    try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
-        raise InputError(f"{path} of a label tree is missing or damaged: {problem}") from problem
-    return array
+def _level_name(level: int) -> str:
+    return f"child_ptr_{level}"
