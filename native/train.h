@@ -6,6 +6,10 @@
 #include <stdexcept>
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "parallel.h"
 #include "train_node.h"
 
@@ -58,7 +62,8 @@ class LevelsTrainer {
     return count;
   }
 
-  // Writes level's matchers as CSR, one row a child, and frees them as it goes.
+  // Writes level's matchers as CSR, one row a child, and frees them as it goes. They were many small pieces, which
+  // the C library would keep for later: give them back to the system, the process may live long.
   void write(int64_t level, int64_t* indptr, int32_t* indices, float* data, float* bias) {
     int64_t at = 0, child = 0;
     indptr[0] = 0;
@@ -73,6 +78,9 @@ class LevelsTrainer {
       }
       node = NodeMatchers{};
     }
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
   }
 
  private:

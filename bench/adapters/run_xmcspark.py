@@ -1,6 +1,7 @@
 """xmcspark itself, through the same public functions a data scientist would call: Tfidf, pifa, build_tree,
-train_matchers and the packed searcher. Settings are the peers': 16-way, leaves of 100, threshold 0.1."""
+train_matchers and the packed searcher. The settings are the defaults, the threshold the peers' 0.1."""
 
+import math
 import os
 import sys
 from dataclasses import asdict
@@ -75,11 +76,21 @@ def build(job, X, Y):
     from xmcspark.tree.build import build_tree_timed
 
     Z = job.matrix("Z")
-    settings = {"branching": 16, "max_leaf": 100, "seed": job.seed, **job.options.get("tree", {})}
+    settings = {"seed": job.seed, **job.options.get("tree", {})}
+    if settings.get("shape") == "pecos":
+        settings["shape"] = pecos_shape(Z.shape[0])
     tree, levels = job.measure("tree", lambda: build_tree_timed(Z, threads=job.threads, **settings))
     job.facts["tree_levels"] = [asdict(level) for level in levels]
     np.save(job.scratch / "leaves.npy", leaf_of_label(tree))
     return tree
+
+
+def pecos_shape(n_labels):
+    """The clusters per level that PECOS makes by default: a power of two of leaves, 16 children a node."""
+    sizes = [1 << (math.ceil(n_labels / 100) - 1).bit_length()]
+    while sizes[0] > 16:
+        sizes.insert(0, sizes[0] // 16)
+    return tuple(sizes)
 
 
 def leaf_of_label(tree):
