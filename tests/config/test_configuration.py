@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from jobs import config as job
 from xmcspark.config.configuration import Config, default_config, from_mapping, load
-from xmcspark.config.field_comments import comments_of
 from xmcspark.config.presets import METHODS
 from xmcspark.config.reading import keys_of
 from xmcspark.config.setting import declaration_of
-from xmcspark.config.skeleton import skeleton
+from xmcspark.config.skeleton import explanation, skeleton
 from xmcspark.errors import ConfigError
 from xmcspark.matchers.presets import PRESETS
 from xmcspark.tree.params import TreeParams
@@ -45,12 +44,27 @@ def test_the_resolved_json_loads_back_identically(method, tmp_path):
     assert load(file).to_json() == config.to_json()
 
 
-def test_every_plain_key_of_the_skeleton_has_a_meaning():
+def test_every_key_has_a_meaning():
     config = Config()
-    for name in ("run", "input", "ensemble", "train", "predict"):
-        for field, _ in keys_of(getattr(config, name)):
-            assert declaration_of(field).meaning.endswith((".", "?")), f"{name}.{field.name}"
-    assert comments_of(type(config.tree))["branching"].startswith("children per node")
+    sections = [getattr(config, field.name) for field in dataclasses.fields(config)]
+    settings = [part for part in sections if dataclasses.is_dataclass(part)]
+    assert len(settings) == 7
+    for part in (*settings, config.text.vectorizers[0]):
+        for field, _ in keys_of(part):
+            assert declaration_of(field).meaning.endswith("."), f"{type(part).__name__}.{field.name}"
+
+
+def test_the_skeleton_asks_for_a_meaning():
+    plain = dataclasses.fields(dataclasses.make_dataclass("Plain", [("size", int, 1)]))[0]
+    with pytest.raises(TypeError, match="size says nothing about itself"):
+        explanation(plain, int)
+
+
+def test_the_skeleton_explains_trees_and_vectorizers():
+    text = " ".join(line.strip().removeprefix("# ") for line in skeleton().splitlines())
+    assert "Labels per leaf cluster at most" in text
+    assert "Lengths of the grams, in words or characters. (shortest, longest) with 1 <= shortest" in text
+    assert "An int >= 1 (documents) or a float from 0.0 to 1.0" in text
 
 
 def test_presets_differ_from_the_defaults_where_they_say():
@@ -109,8 +123,17 @@ def test_what_is_decided_at_run_time_is_no_key():
             {"text": {"vectorizers": ["word"]}},
             "text.vectorizers[0] is 'word': expected a mapping of settings",
         ),
-        ({"text": {"vectorizers": []}}, "text.vectorizers has 0 entries"),
-        ({"tree": {"branching": 1}}, "tree.branching must be at least 2"),
+        ({"text": {"vectorizers": []}}, "text.vectorizers is (): expected a list of 1 to 255 entries"),
+        ({"tree": {"branching": 1}}, "tree.branching is 1: it must be at least 2"),
+        ({"tree": {"shape": [4], "balanced": False}}, "tree.shape is [4] but balanced is false"),
+        (
+            {"text": {"vectorizers": [{"min_df": 0}]}},
+            "text.vectorizers[0].min_df is 0: expected an int >= 1 (documents) or a float from 0.0 to 1.0",
+        ),
+        (
+            {"text": {"vectorizers": [{"ngram_range": [2, 1]}]}},
+            "text.vectorizers[0].ngram_range is (2, 1): expected (shortest, longest)",
+        ),
         ({"input": {"logs": "a", "train": "b"}}, "input.logs and input.train are both given"),
         ({"input": {"test": "b"}}, "input.test is given without input.train"),
         ({"run": {"id": "../x"}}, "run.id is '../x': a run id is the name of a folder"),

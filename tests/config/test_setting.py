@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from xmcspark.config.setting import check_settings, problems_of, setting
+from xmcspark.config.setting import Rule, check_settings, problems_of, setting
 from xmcspark.errors import ConfigError
 from xmcspark.matchers.scoring import TRANSFORMS, Scoring
 from xmcspark.matchers.settings import PredictSettings, TrainSettings
@@ -21,6 +21,7 @@ class Example:
     bounds: tuple[int, int] = setting((1, 2), "From and to.")
     mode: Literal["x", "y"] = setting("x", "Mode.")
     on: bool = setting(True, "Whether.")
+    even: int = setting(2, "Even.", rule=Rule(lambda value: value in (2, 4), "an even number below 5"))
 
     def contradictions(self):
         return ["kind=b with on=false"] if self.kind == "b" and not self.on else []
@@ -43,6 +44,8 @@ class Example:
         ({"bounds": (1,)}, "bounds is (1,): expected a list of 2: a whole number, a whole number"),
         ({"mode": "z"}, "mode is 'z': expected one of 'x', 'y'"),
         ({"on": 1}, "on is 1: expected true or false"),
+        ({"even": 3}, "even is 3: expected an even number below 5"),
+        ({"even": "2"}, "even is '2': expected an even number below 5"),
         ({"kind": "b", "on": False}, "kind=b with on=false"),
     ],
 )

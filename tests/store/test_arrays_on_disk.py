@@ -53,6 +53,18 @@ def test_the_header_cannot_hide_kind_version_or_arrays(tmp_path):
     assert load_arrays(tmp_path, "thing", 3)[1].keys() == ARRAYS.keys()
 
 
+def test_numbers_of_numpy_in_the_header_are_kept(tmp_path):
+    save_arrays(tmp_path, "thing", 3, {"count": np.int64(5), "share": np.float32(0.5)}, {})
+    header, _ = load_arrays(tmp_path, "thing", 3)
+    assert (header["count"], header["share"]) == (5, 0.5)
+
+
+def test_a_header_that_cannot_be_kept_leaves_the_folder_as_it_was(folder):
+    with pytest.raises(TypeError, match="set cannot be kept"):
+        save_arrays(folder, "thing", 3, {"x": set()}, {})
+    assert load_arrays(folder, "thing", 3)[1].keys() == ARRAYS.keys()
+
+
 def test_mapped_arrays_can_be_saved_over_themselves(folder):
     header, arrays = load_arrays(folder, "thing", 3)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -63,6 +63,12 @@ def test_a_loaded_model_can_be_saved_over_itself(folder):
     assert np.array_equal(loaded.rows(TEXTS).data, expected)
 
 
+def test_settings_that_are_numbers_of_numpy_are_saved(tmp_path):
+    model = Tfidf([Vectorizer(max_features=np.int64(3))]).fit(TEXTS)
+    model.save(tmp_path)
+    assert Tfidf.load(tmp_path).settings == model.settings
+
+
 def test_every_missing_file_is_named(folder):
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()

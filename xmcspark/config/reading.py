@@ -151,5 +151,5 @@ def _paths(settings_class: type, prefix: str = "", hidden: tuple[str, ...] = ())
 
 
 def _placed(problem: str, where: str) -> str:
-    """A part's own message with the part's name before it, once."""
-    return f"{where}.{problem.removeprefix(f'{where}: ')}" if where else problem
+    """A part's own message with the part's name before it."""
+    return f"{where}.{problem}" if where else problem

@@ -8,13 +8,20 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xmcspark.config.value_types import described, fits, shown
 from xmcspark.errors import ConfigError
 
 _KEY = "xmcspark.setting"
 _resolved_hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
+
+
+class Rule(NamedTuple):
+    """What choices and bounds cannot say about a value. It is asked about values of any type."""
+
+    holds: Callable[[Any], bool]
+    expected: str  # in words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +34,16 @@ class Declaration:
     minimum: float | None = None
     above: float | None = None
     maximum: float | None = None
+    rule: Rule | None = None
+
+    @property
+    def says_more_than_the_type(self) -> bool:
+        return self.choices is not None or self.rule is not None
 
     def range_problem(self, value: Any) -> str | None:
         """What is wrong with a value of the right type; None if nothing is."""
+        if self.rule is not None and not self.rule.holds(value):
+            return f"expected {self.rule.expected}"
         if self.choices is not None and value not in self.choices:
             return f"choose one of {', '.join(map(shown, self.choices))}"
         if value is None or isinstance(value, str):
@@ -46,6 +60,8 @@ class Declaration:
         """The range in words; empty if any value of the type will do."""
         if self.choices is not None:
             return "one of " + ", ".join(map(shown, self.choices))
+        if self.rule is not None:
+            return self.rule.expected
         bounds = (("at least", self.minimum), ("above", self.above), ("at most", self.maximum))
         return ", ".join(f"{word} {bound}" for word, bound in bounds if bound is not None)
 
@@ -59,10 +75,11 @@ def setting(
     minimum: float | None = None,
     above: float | None = None,
     maximum: float | None = None,
+    rule: Rule | None = None,
 ) -> Any:
     """A dataclass field with a default and what `config --skeleton` says about it."""
     allowed = None if choices is None else tuple(choices)
-    declaration = Declaration(meaning, source, allowed, minimum, above, maximum)
+    declaration = Declaration(meaning, source, allowed, minimum, above, maximum, rule)
     return dataclasses.field(default=default, metadata={_KEY: declaration})
 
 
@@ -94,8 +111,8 @@ def problems_of(instance: Any, where: str = "") -> list[str]:
 def field_problem(field: dataclasses.Field[Any], hint: Any, value: Any) -> str | None:
     """What is wrong with one field's value; None if nothing is."""
     declared = declaration_of(field)
-    if declared is not None and declared.choices is not None:
-        return declared.range_problem(value)  # the choices say more than the type
+    if declared is not None and declared.says_more_than_the_type:
+        return declared.range_problem(value)
     if not fits(value, hint):
         return f"expected {described(hint)}"
     return declared.range_problem(value) if declared is not None else None

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from xmcspark.config.configuration import Config, default_config
-from xmcspark.config.field_comments import comments_of
 from xmcspark.config.presets import METHODS
 from xmcspark.config.reading import keys_of, to_plain
 from xmcspark.config.setting import declaration_of, hints_of
-from xmcspark.config.value_types import described, members_of
+from xmcspark.config.value_types import members_of
 
 _WIDTH = 100
 _CONSTANTS = ("true", "false", "null")  # words that YAML does not read as text
@@ -47,7 +46,7 @@ def _section(
             yield f"{indent}{field.name}:"
             yield from _section(value, f"{path}.", indent + "  ", inside, changed)
             continue
-        meaning = explanation(type(settings), field, hints[field.name], changed.get(path))
+        meaning = explanation(field, hints[field.name], changed.get(path))
         yield from _comment(meaning, indent)
         yield from _entry(field.name, value, indent)
 
@@ -63,25 +62,21 @@ def _entry(name: str, value: Any, indent: str) -> Iterator[str]:
         yield f"{indent}  -"
         for field, _ in keys_of(item):
             if at == 0:
-                yield from _comment(explanation(type(item), field, hints[field.name]), f"{indent}    ")
+                yield from _comment(explanation(field, hints[field.name]), f"{indent}    ")
             yield from _entry(field.name, getattr(item, field.name), f"{indent}    ")
 
 
-def explanation(
-    settings_class: type, field: dataclasses.Field[Any], hint: Any, preset_source: str | None = None
-) -> str:
+def explanation(field: dataclasses.Field[Any], hint: Any, preset_source: str | None = None) -> str:
     """Meaning, range and source of one key."""
     declared = declaration_of(field)
     if declared is None:
-        parts = [comments_of(settings_class).get(field.name, f"Expected: {described(hint)}.")]
-        source = preset_source
-    else:
-        parts = [declared.meaning]
-        allowed = declared.range_text()
-        if allowed and type(None) in members_of(hint) and declared.choices is None:
-            allowed += ", or null"
-        parts += [f"{allowed[0].upper()}{allowed[1:]}."] if allowed else []
-        source = preset_source or declared.source
+        raise TypeError(f"{field.name} says nothing about itself: declare it with `setting`")
+    parts = [declared.meaning]
+    allowed = declared.range_text()
+    if allowed and type(None) in members_of(hint) and declared.choices is None:
+        allowed += ", or null"
+    parts += [f"{allowed[0].upper()}{allowed[1:]}."] if allowed else []
+    source = preset_source or declared.source
     return " ".join(parts) + (f" [{source}]" if source else "")
 
 

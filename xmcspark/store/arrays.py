@@ -19,7 +19,7 @@ from xmcspark.errors import InputError
 HEADER = "header.json"
 # What numpy raises for a file that is cut off, is no .npy file or holds Python objects; the last three for
 # noise where the header should be.
-_DAMAGE = (ValueError, OSError, EOFError, TypeError, SyntaxError, TokenError)
+_DAMAGE = (ValueError, OSError, EOFError, OverflowError, TypeError, SyntaxError, TokenError)
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.-]+\.npy")
 
 
@@ -27,16 +27,27 @@ def save_arrays(
     folder: Path, kind: str, version: int, header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> None:
     """Writes the arrays, then the header that makes them a whole of the given kind."""
+    listed = {
+        name: {"file": f"{name}.npy", "dtype": array.dtype.str, "shape": array.shape}
+        for name, array in arrays.items()
+    }
+    whole = {**header, "kind": kind, "version": version, "arrays": listed}
+    text = json.dumps(whole, indent=1, sort_keys=True, default=_python_number) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEADER).unlink(missing_ok=True)
-    listed = {}
     for name, array in arrays.items():
         _write(folder / f"{name}.npy", array)
-        listed[name] = {"file": f"{name}.npy", "dtype": array.dtype.str, "shape": list(array.shape)}
     partial = folder / f"{HEADER}.partial"
-    whole = {**header, "kind": kind, "version": version, "arrays": listed}
-    partial.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    partial.write_text(text, encoding="utf-8")
     os.replace(partial, folder / HEADER)
+
+
+def _python_number(value: Any) -> Any:
+    if isinstance(value, np.generic):  # settings may be numpy's numbers, which JSON does not know
+        return value.item()
+    raise TypeError(
+        f"{type(value).__name__} cannot be kept in {HEADER}: use text, numbers, lists and mappings"
+    )
 
 
 def _write(path: Path, array: np.ndarray) -> None:

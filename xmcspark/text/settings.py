@@ -3,10 +3,10 @@ one, so that a user sees all of them at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from xmcspark.config.setting import Rule, problems_of, setting
 from xmcspark.errors import ConfigError
 
 ANALYZERS = ("word", "char_wb", "char")  # in the order of native/text_reader.h
@@ -15,56 +15,66 @@ NORMALIZATIONS = ("nfkc", "lower", "none")
 _MAX_N = 2**31 - 1
 
 
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_range(value: object) -> bool:
+    if not isinstance(value, (tuple, list)) or len(value) != 2 or not all(_is_int(n) for n in value):
+        return False
+    return bool(1 <= value[0] <= value[1])
+
+
+def _is_some_of_many(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and 1 <= len(value) <= 255
+
+
+def _is_document_bound(value: object) -> bool:
+    if isinstance(value, float):
+        return 0.0 <= value <= 1.0
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+_RANGE = Rule(_is_range, "(shortest, longest) with 1 <= shortest <= longest")
+_DOCUMENTS = Rule(
+    _is_document_bound, "an int >= 1 (documents) or a float from 0.0 to 1.0 (share of documents)"
+)
+_LIKE = "scikit-learn"
+
+
 @dataclass(frozen=True)
 class Vectorizer:
     """One kind of grams. The options mean what they mean in scikit-learn's TfidfVectorizer."""
 
-    analyzer: str = "word"  # "word", "char_wb" (within words, padded with a space) or "char"
-    ngram_range: tuple[int, int] = (1, 2)  # shortest and longest gram, in words or characters
-    min_df: int | float = 1  # int: documents; float in [0, 1]: share of documents
-    max_df: int | float = 1.0
-    max_features: int | None = None  # the most frequent ones; ties: first in the order of the grams
-    sublinear_tf: bool = False  # 1 + log(tf) instead of tf
-    smooth_idf: bool = True  # as if one more document held every gram once
-    use_idf: bool = True
-    binary: bool = False  # tf is 1 or 0
-    norm: str | None = "l2"  # "l2", "l1" or None, over this vectorizer's part of a row
-    name: str | None = None  # in the vocabulary; made from analyzer and ngram_range if None
+    analyzer: str = setting(
+        "word",
+        "What grams are made of: words, characters within words padded with a space (char_wb), or characters.",
+        source=_LIKE,
+        choices=ANALYZERS,
+    )
+    ngram_range: tuple[int, int] = setting(
+        (1, 2), "Lengths of the grams, in words or characters.", rule=_RANGE
+    )
+    min_df: int | float = setting(1, "Leave out grams of fewer documents.", source=_LIKE, rule=_DOCUMENTS)
+    max_df: int | float = setting(1.0, "Leave out grams of more documents.", source=_LIKE, rule=_DOCUMENTS)
+    max_features: int | None = setting(
+        None,
+        "Keep only so many grams, the most frequent; ties go to the first in the order of the grams.",
+        source=_LIKE,
+        minimum=1,
+    )
+    sublinear_tf: bool = setting(False, "Use 1 + log(tf) instead of tf.", source=_LIKE)
+    smooth_idf: bool = setting(True, "Count as if one more document held every gram once.", source=_LIKE)
+    use_idf: bool = setting(True, "Weigh grams by how few documents hold them.", source=_LIKE)
+    binary: bool = setting(False, "Use 1 instead of tf.", source=_LIKE)
+    norm: str | None = setting("l2", "Norm of this vectorizer's part of a row.", source=_LIKE, choices=NORMS)
+    name: str | None = setting(
+        None, "Its name in the vocabulary; null makes one from analyzer and ngram_range."
+    )
 
     def label(self) -> str:
         """The name, or one made from the settings."""
         return self.name or f"{self.analyzer}_{self.ngram_range[0]}_{self.ngram_range[1]}"
-
-    def problems(self, where: str) -> list[str]:
-        """What is wrong with the settings; empty if nothing is."""
-        found = []
-        if self.analyzer not in ANALYZERS:
-            found.append(f"{where}.analyzer is {self.analyzer!r}: expected one of {', '.join(ANALYZERS)}")
-        if not _is_range(self.ngram_range):
-            found.append(
-                f"{where}.ngram_range is {self.ngram_range!r}: expected (shortest, longest) with "
-                "1 <= shortest <= longest"
-            )
-        found += [
-            f"{where}.{key} is {getattr(self, key)!r}: expected an int >= 1 (documents) or a float from 0.0 "
-            "to 1.0 (share of documents)"
-            for key in ("min_df", "max_df")
-            if not _is_document_bound(getattr(self, key))
-        ]
-        if self.max_features is not None and not (_is_int(self.max_features) and self.max_features >= 1):
-            found.append(
-                f"{where}.max_features is {self.max_features!r}: expected an int >= 1, or None for all"
-            )
-        if self.norm not in NORMS:
-            found.append(f"{where}.norm is {self.norm!r}: expected 'l2', 'l1' or None")
-        found += [
-            f"{where}.{key} is {getattr(self, key)!r}: expected true or false"
-            for key in ("sublinear_tf", "smooth_idf", "use_idf", "binary")
-            if not isinstance(getattr(self, key), bool)
-        ]
-        if self.name is not None and not isinstance(self.name, str):
-            found.append(f"{where}.name is {self.name!r}: expected a string or None")
-        return found
 
 
 DEFAULT_VECTORIZERS = (Vectorizer("word", (1, 2)), Vectorizer("char_wb", (3, 3)))
@@ -74,38 +84,42 @@ DEFAULT_VECTORIZERS = (Vectorizer("word", (1, 2)), Vectorizer("char_wb", (3, 3))
 class TfidfSettings:
     """Everything that decides the features of a text, apart from the corpus."""
 
-    vectorizers: tuple[Vectorizer, ...] = DEFAULT_VECTORIZERS
-    normalize: str = (
-        "nfkc"  # "nfkc" (Unicode words), "lower" (exactly scikit-learn), "none" (as lower, case kept)
+    vectorizers: tuple[Vectorizer, ...] = setting(
+        DEFAULT_VECTORIZERS,
+        "Kinds of grams, learned each on its own, side by side in a row.",
+        rule=Rule(_is_some_of_many, "a list of 1 to 255 entries"),
     )
-    joint_norm: str | None = "l2"  # norm of the whole row, after those of the vectorizers
-    invalid: str = "error"  # invalid UTF-8: "error" or "replace" (by U+FFFD)
-    nulls: str = "error"  # missing texts: "error" or "empty" (an empty document)
+    normalize: str = setting(
+        "nfkc",
+        "How texts are normalized: nfkc (Unicode words), lower (exactly scikit-learn) or none (as lower, case "
+        "kept).",
+        choices=NORMALIZATIONS,
+    )
+    joint_norm: str | None = setting(
+        "l2", "Norm of the whole row, after those of the vectorizers.", choices=NORMS
+    )
+    invalid: str = setting(
+        "error", "What to do with invalid UTF-8: stop, or replace it by U+FFFD.", choices=("error", "replace")
+    )
+    nulls: str = setting(
+        "error",
+        "What to do with missing texts: stop, or take them as empty documents.",
+        choices=("error", "empty"),
+    )
 
     def problems(self) -> list[str]:
         """What is wrong with the settings; empty if nothing is."""
-        found = []
-        if not 1 <= len(self.vectorizers) <= 255:
-            found.append(f"vectorizers has {len(self.vectorizers)} entries: expected 1 to 255")
+        found = problems_of(self)
+        if not isinstance(self.vectorizers, (tuple, list)):
+            return found
         for index, vectorizer in enumerate(self.vectorizers):
             if isinstance(vectorizer, Vectorizer):
-                found += vectorizer.problems(f"vectorizers[{index}]")
+                found += problems_of(vectorizer, f"vectorizers[{index}]")
             else:
                 found.append(f"vectorizers[{index}] is {vectorizer!r}: expected a Vectorizer")
-        given = [v.name for v in self.vectorizers if isinstance(v, Vectorizer) and v.name is not None]
+        given = [v.name for v in self.vectorizers if isinstance(v, Vectorizer) and isinstance(v.name, str)]
         if len(set(given)) < len(given):
             found.append(f"vectorizers have names {given}: expected each name once")
-        choices: tuple[tuple[str, Sequence[Any]], ...] = (
-            ("normalize", NORMALIZATIONS),
-            ("joint_norm", NORMS),
-            ("invalid", ("error", "replace")),
-            ("nulls", ("error", "empty")),
-        )
-        for key, allowed in choices:
-            if getattr(self, key) not in allowed:
-                found.append(
-                    f"{key} is {getattr(self, key)!r}: expected one of {', '.join(map(repr, allowed))}"
-                )
         return found
 
     def check(self) -> None:
@@ -145,19 +159,3 @@ class TfidfSettings:
             raise ConfigError([f"unusable TF-IDF settings: {error}"]) from error
         made.check()
         return made
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_range(value: object) -> bool:
-    if not isinstance(value, (tuple, list)) or len(value) != 2 or not all(_is_int(n) for n in value):
-        return False
-    return bool(1 <= value[0] <= value[1])
-
-
-def _is_document_bound(value: object) -> bool:
-    if isinstance(value, float):
-        return 0.0 <= value <= 1.0
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

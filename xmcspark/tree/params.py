@@ -4,50 +4,72 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from xmcspark.errors import ConfigError
+from xmcspark.config.setting import check_settings, setting
 
 Centres = Literal["auto", "dense", "spa"]
 
 
 @dataclass(frozen=True)
 class TreeParams:
-    branching: int = 16  # children per node, >= 2; unbalanced: clusters per node at most
-    max_leaf: int = 96  # labels per leaf cluster at most (unbalanced: unless max_depth is reached)
-    shape: tuple[int, ...] | None = None  # balanced: clusters per level instead of branching and max_leaf
-    iterations: int = 5  # passes per split at most, >= 1
-    tolerance: float = 0.01  # stop when at most this share of labels changed sides
-    seed: int = 0  # >= 0
-    balanced: bool = True  # False: k-means without a size constraint, as Bonsai has it
-    max_depth: int = 4  # unbalanced: levels of clusters at most
-    centres: Centres = "spa"  # the tree is the same for all three; "auto": paper 1, eq. 3
-    spa_gamma: float = 0.05  # eq. 3: dense centres where more than this share of a centre is non-zero
-    spa_alpha: float = 0.10  # eq. 3: share of features that labels of a cluster do not have in common
-    sampling: bool = (
-        False  # cluster a sample of the labels, (t + b) / (T + b) at level t of T, then assign all
+    """A label tree from the labels' features, level by level, by k-means (paper 1, section 6)."""
+
+    branching: int = setting(
+        16, "Children of each node; when not balanced, clusters per node at most.", source="PECOS", minimum=2
     )
-    sampling_b: float = 0.0  # the b above, >= 0
-    threads: int = 1  # the tree is the same for any number
+    max_leaf: int = setting(
+        96, "Labels per leaf cluster at most; when not balanced, unless max_depth is reached.", minimum=1
+    )
+    shape: tuple[int, ...] | None = setting(
+        None,
+        "Clusters of each level, from the top, instead of branching and max_leaf; [] is no tree at all; null lets "
+        "these two decide.",
+    )
+    iterations: int = setting(5, "Passes per split at most.", minimum=1)
+    tolerance: float = setting(
+        0.01, "Stop a split when at most this share of its labels changed sides.", minimum=0, maximum=1
+    )
+    seed: int = setting(0, "Where k-means starts.", minimum=0, maximum=2**63 - 1)
+    balanced: bool = setting(
+        True, "Clusters of equal size; false is k-means without that constraint, as Bonsai has it."
+    )
+    max_depth: int = setting(4, "When not balanced: levels of clusters at most.", minimum=1)
+    centres: Centres = setting(
+        "spa",
+        "How cluster centres are held: dense, sparse (spa) or, with auto, as paper 1, eq. 3 says. The tree is the "
+        "same.",
+        choices=get_args(Centres),
+    )
+    spa_gamma: float = setting(
+        0.05,
+        "For auto: dense centres where more than this share of a centre is non-zero.",
+        source="paper 1, eq. 3",
+        above=0,
+    )
+    spa_alpha: float = setting(
+        0.10,
+        "For auto: share of features that labels of a cluster do not have in common.",
+        source="paper 1, eq. 3",
+        above=0,
+    )
+    sampling: bool = setting(
+        False,
+        "Cluster a sample of the labels, (t + b) / (T + b) of them at level t of T, then assign all.",
+        source="paper 1, section 6",
+    )
+    sampling_b: float = setting(0.0, "The b of sampling.", source="paper 1, section 6", minimum=0)
+    threads: int = setting(1, "The tree is the same for any number.", minimum=1)
 
     def __post_init__(self) -> None:
-        rules = {
-            "branching must be at least 2": self.branching >= 2,
-            "max_leaf must be at least 1": self.max_leaf >= 1,
-            "iterations must be at least 1": self.iterations >= 1,
-            "tolerance must be between 0 and 1": 0 <= self.tolerance <= 1,
-            "seed must be between 0 and 2^63 - 1": 0 <= self.seed < 2**63,
-            "max_depth must be at least 1": self.max_depth >= 1,
-            'centres must be "auto", "dense" or "spa"': self.centres in ("auto", "dense", "spa"),
-            "spa_gamma must be positive": self.spa_gamma > 0,
-            "spa_alpha must be positive": self.spa_alpha > 0,
-            "sampling_b must not be negative": self.sampling_b >= 0,
-            "threads must be at least 1": self.threads >= 1,
-            "shape and balanced=False exclude each other": self.shape is None or self.balanced,
-        }
-        problems = [f"tree: {rule}" for rule, holds in rules.items() if not holds]
-        if problems:
-            raise ConfigError(problems)
+        check_settings(self)
+
+    def contradictions(self) -> list[str]:
+        if self.shape is None or self.balanced:
+            return []
+        return [
+            f"shape is {list(self.shape)} but balanced is false: a shape is that of a balanced tree; leave one out"
+        ]
 
     def sample_share(self, level: int, levels: int) -> float:
         """beta(t): the share of labels that level `level` of `levels` levels of clusters is computed from."""
