@@ -62,6 +62,7 @@ SYSTEMS = {
         System("scipy", "run_product.py", "sklearn", ("pifa",)),
         System("mkl", "run_product.py", "mkl", ("pifa",)),
         System("torch", "run_product.py", "pecos", ("pifa",)),
+        _ours("xmcspark-pecos-tree", ("tree", *_TRAIN_STEPS), tree={"shape": "pecos"}),
         # Variants: negatives of the beam besides those of the true parents, and costs by relevance.
         _ours("xmcspark-man", _TRAIN_STEPS, train={"negatives": "tfn+man"}),
         _pecos("pecos-man", _TRAIN_STEPS, "xmcspark-man", train={"negative_sampling_scheme": "tfn+man"}),

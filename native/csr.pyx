@@ -55,7 +55,7 @@ def largest_magnitude(const float[::1] data):
 
 def transpose(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data, int64_t cols):
     """(indptr, indices, data) of the transposed matrix: a counting sort by column."""
-    cdef int64_t rows = indptr.shape[0] - 1, nnz = indices.shape[0], r, p, at
+    cdef int64_t rows = indptr.shape[0] - 1, nnz = indices.shape[0], r, p, at, column
     out_indptr = np.zeros(cols + 1, np.int64)
     out_indices = np.empty(nnz, np.int32)
     out_data = np.empty(nnz, np.float32)
@@ -65,14 +65,16 @@ def transpose(const int64_t[::1] indptr, const int32_t[::1] indices, const float
     with nogil:
         # start[c + 1] counts column c, then is where its next entry goes, then where it ends.
         for p in range(nnz):
-            if indices[p] + 2 <= cols:
-                start[indices[p] + 2] += 1
+            column = indices[p]
+            if column + 2 <= cols:
+                start[column + 2] += 1
         for r in range(2, cols + 1):
             start[r] += start[r - 1]
         for r in range(rows):
             for p in range(indptr[r], indptr[r + 1]):
-                at = start[indices[p] + 1]
-                start[indices[p] + 1] = at + 1
+                column = indices[p]
+                at = start[column + 1]
+                start[column + 1] = at + 1
                 to_row[at] = <int32_t> r
                 to_data[at] = data[p]
     return out_indptr, out_indices, out_data

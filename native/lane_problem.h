@@ -61,6 +61,7 @@ struct LaneProblem {
   // The answers, by problem: weights in no order, and the bias.
   std::vector<Weight> kept[kMostLanes];
   float bias_of[kMostLanes];
+  int unfinished = 0;             // problems that stopped at max_sweeps
   LaneBuffer weights, alphas, margins;
   // [item * vectors + vector]: weights by feature; by example, alpha with its sign and the margin (logistic only).
   Span<Lanes> W, alpha, margin;

@@ -63,8 +63,8 @@ inline int64_t count_features(const CsrView& X, Span<const int32_t> rows, bool f
     for (int32_t f : indices) slot[f] = slot[f] == 0 && fold_singles ? -1 : -2;
   }
   if (nnz > (int64_t)UINT32_MAX)
-    throw std::length_error("one tree node has " + std::to_string(nnz) +
-                            " feature values; at most 2^32 are supported: give fewer rows");
+    throw std::overflow_error("one tree node has " + std::to_string(nnz) +
+                              " feature values; at most 2^32 are supported: give fewer rows");
   return nnz;
 }
 

@@ -5,6 +5,7 @@
 // are flat and position-independent: they are saved as they are and memory-mapped.
 #pragma once
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "span.h"
@@ -57,6 +58,9 @@ class Packer {
           seen_[W_.indices[p]] = (int32_t)node;
           ++distinct;
         }
+      if (to - from > (int64_t)UINT32_MAX)
+        throw std::overflow_error("one tree node has more than 2^32 weights: raise threshold, set max_weights or use "
+                                  "a tree with more nodes");
       slot_ptr[node + 1] = slot_ptr[node] + table_size(distinct);
       entry_ptr[node + 1] = entry_ptr[node] + (to - from);
     }

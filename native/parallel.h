@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -33,7 +34,12 @@ void parallel_for(int64_t items, int threads, Body&& body) {
     }
   };
   std::vector<std::thread> pool;
-  for (int w = 1; w < threads; ++w) pool.emplace_back(work, w);
+  pool.reserve((size_t)threads);
+  try {
+    for (int w = 1; w < threads; ++w) pool.emplace_back(work, w);
+  } catch (const std::system_error&) {
+    // The system gives no more threads: those there are do the work, with the same result.
+  }
   work(0);
   for (auto& t : pool) t.join();
   if (failure) std::rethrow_exception(failure);

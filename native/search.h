@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "fmath.h"
@@ -76,6 +77,11 @@ struct Query {
   Span<const float> values;
 };
 
+// Models come from files: what they say is not taken on trust.
+struct DamagedModel : std::invalid_argument {
+  DamagedModel() : std::invalid_argument("the packed model is damaged: copy or save it again") {}
+};
+
 namespace detail {
 
 XMC_INLINE float transformed(float z, const ScoreForm& form) {
@@ -129,11 +135,14 @@ XMC_INLINE int64_t meet(const PackedLevel& level, int64_t node, const Query& q, 
   int64_t found = 0;
   for (int64_t p = 0; p < q.features.size(); ++p) {
     const int32_t feature = q.features[p];
-    int64_t i = home_slot(feature, size);
-    while (table[i].feature != feature && table[i].feature >= 0)
+    int64_t i = home_slot(feature, size), left = size;
+    while (table[i].feature != feature && table[i].feature >= 0) {
       if (++i == size) i = 0;
+      if (--left == 0) throw DamagedModel();
+    }
     if (table[i].feature < 0) continue;
-    const PackedEntry* entry = &entries[table[i].first];
+    if (table[i].first >= (uint64_t)entries.size()) throw DamagedModel();
+    const PackedEntry* entry = entries.ptr + table[i].first;
     __builtin_prefetch(entry);
     out[found++] = {entry, q.values[p]};
   }
@@ -148,11 +157,14 @@ XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query
   if ((int64_t)meetings.size() < q.features.size()) meetings.resize((size_t)q.features.size());
   const int64_t found = meet(level, node, q, meetings.data());
   out.assign(bias.begin(), bias.end());
+  const PackedEntry* end = level.entries.ptr + level.entry_ptr[node + 1];
+  const uint32_t children = (uint32_t)bias.size();
   for (int64_t m = 0; m < found; ++m) {
     const float x = meetings[m].value;
     for (const PackedEntry* e = meetings[m].entry;; ++e) {
-      XMC_CHECK((int64_t)(e->child & ~kLastEntry) < bias.size(), "child outside its node");
-      out[e->child & ~kLastEntry] += x * e->weight;
+      const uint32_t child = e->child & ~kLastEntry;
+      if (e >= end || child >= children) throw DamagedModel();
+      out[child] += x * e->weight;
       if (e->child & kLastEntry) break;
     }
   }

@@ -4,6 +4,9 @@ Arguments are checked by xmcspark.matchers.model and xmcspark.matchers.search.""
 
 import numpy as np
 
+from xmcspark.errors import InputError
+
+from libc.math cimport isfinite
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libcpp cimport bool
 from libcpp.vector cimport vector
@@ -128,8 +131,15 @@ cdef class PackedModel:
                 search_batch(self.model, view, beam, k, threads, &to_labels[0, 0], &to_scores[0, 0])
         return labels, scores
 
-    def search_one(self, const int32_t[::1] features, const float[::1] values, int64_t beam, int64_t k):
+    def search_one(self, const int32_t[::1] features, const float[::1] values, int64_t cols, int64_t beam, int64_t k):
         """(labels [k], scores [k]) of one query. Not for several threads at once."""
+        cdef int64_t previous = -1, p
+        if features.shape[0] != values.shape[0]:
+            raise InputError(f"a query has {features.shape[0]} features but {values.shape[0]} values")
+        for p in range(features.shape[0]):
+            if features[p] <= previous or features[p] >= cols or not isfinite(values[p]):
+                raise InputError(f"a query needs increasing features below {cols} and finite values")
+            previous = features[p]
         cdef vector[Query] queries
         queries.resize(1)
         queries[0].features, queries[0].values = ints(features), floats(values)

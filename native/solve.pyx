@@ -47,7 +47,8 @@ def train_levels(list problems, *, str loss, float tolerance, int max_sweeps, fl
     """[(indptr, indices, data, bias)] of the matchers of each level, one row a child.
 
     `problems`: objects with X, Y, negatives, start (Csr or None), start_bias, relevance, child_ptr, node_seed,
-    node_rows_ptr, node_rows, whole (read only). `progress[0]` counts trained children, `progress[1]` = 1 stops.
+    node_rows_ptr, node_rows, whole (read only). `progress[0]` counts trained children, `progress[1]` = 1 stops,
+    `progress[2]` counts those that stopped at max_sweeps.
     """
     cdef LevelsTrainer trainer
     cdef LevelProblem level

@@ -8,6 +8,7 @@ struct SweepState {
   f32x16 high, low;  // extreme projected gradients of this sweep
   f32x16 high_before, low_before;
   i32x16 shrunk;     // examples set aside since the last full sweep
+  float relaxation;
 };
 
 XMC_INLINE f32x16 signs_of(i32x16 positive) { return where(positive, all_lanes(1.0f), all_lanes(-1.0f)); }
@@ -37,9 +38,11 @@ XMC_INLINE Curvature curvature_of(const LaneProblem& p, const Example& e, int v,
           where(positive, all_lanes(1.0f / (up + x2)), all_lanes(1.0f / (down + x2)))};
 }
 
-// A step goes a little beyond the minimum along its coordinate (successive over-relaxation, which converges for any
-// factor below 2): fewer sweeps to the same tolerance.
+// In the first sweeps a step goes a little beyond the minimum along its coordinate (successive over-relaxation, which
+// converges for any factor below 2): fewer sweeps to the same tolerance. Where many are needed, because rows are
+// long, it would do harm.
 constexpr float kRelaxation = 1.4f;
+constexpr int kRelaxedSweeps = 20;
 
 // One step on the dual variables of a hinge-type loss. Returns the change of alpha * sign; lanes that may be set
 // aside until the next full sweep are cleared from the example's `active`.
@@ -70,7 +73,7 @@ XMC_INLINE f32x16 hinge_step(const LaneProblem& p, Example& e, int v, f32x16 sco
   s.high = where(moving, lane_max(s.high, projected), s.high);
   s.low = where(moving, lane_min(s.low, projected), s.low);
 
-  f32x16 moved = lane_max(alpha - gradient * (kRelaxation * curvature.inverse), zero);
+  f32x16 moved = lane_max(alpha - gradient * (s.relaxation * curvature.inverse), zero);
   if constexpr (kLoss == Loss::hinge) moved = lane_min(moved, upper);
   const i32x16 significant = (projected > 1e-12f) | (projected < -1e-12f);
   signed_alpha = where(moving & significant, moved * sign, before);
@@ -90,7 +93,9 @@ XMC_INLINE f32x16 logistic_step(const LaneProblem& p, const Example& e, int v, f
   s.high = where(taking_part, lane_max(s.high, lane_max(gradient, -gradient)), s.high);
   f32x16 low = b - a * alpha, high = b + a * (cost - alpha);
   f32x16 t = lane_min(lane_max(margin, low), high);
-  for (int step = 0; step < 8; ++step) {
+  // A handful of steps is the rule; long rows and high costs make the bracket wide. A lane that is there stays there.
+  i32x16 open = taking_part;
+  for (int step = 0; step < 64 && bits_of_lanes(open); ++step) {
     const f32x16 q = sigmoid_lanes(-t), trial = cost * q;
     const f32x16 h = t - b - a * (trial - alpha);
     const f32x16 slope = 1.0f + a * trial * (1.0f - q);
@@ -98,7 +103,10 @@ XMC_INLINE f32x16 logistic_step(const LaneProblem& p, const Example& e, int v, f
     high = where(h > 0.0f, t, high);
     const f32x16 newton = t - h / slope;
     const i32x16 inside = (newton >= low) & (newton <= high);
-    t = where(inside, newton, 0.5f * (low + high));
+    const f32x16 next = where(inside, newton, 0.5f * (low + high));
+    const f32x16 moved = lane_max(next - t, t - next);
+    t = where(open, next, t);
+    open &= moved > 1e-5f * (1.0f + lane_max(t, -t));
   }
   signed_alpha = where(taking_part, cost * sigmoid_lanes(-t) * sign, before);
   margin = where(taking_part, t, margin);
@@ -203,6 +211,7 @@ XMC_INLINE void sweep(LaneProblem& p, Run& run, bool far) {
   for (int v = 0; v < V; ++v) {
     run.states[v].high = all_lanes(-kInfinity);
     run.states[v].low = all_lanes(kInfinity);
+    run.states[v].relaxation = run.sweep < kRelaxedSweeps ? kRelaxation : 1.0f;
   }
   run.random.shuffle(run.order);
   const int64_t n = (int64_t)run.order.size();
@@ -289,12 +298,16 @@ XMC_INLINE void solve_loss(LaneProblem& p) {
     start<kLoss, 2>(p, run);
     while (__builtin_popcount(run.running) > kLanes && run.sweep < p.settings.max_sweeps)
       sweep<kLoss, 2>(p, run, far());
-    if (!run.running || run.sweep == p.settings.max_sweeps) return finish_lanes(p, p.lanes);
+    if (!run.running || run.sweep == p.settings.max_sweeps) {
+      p.unfinished = __builtin_popcount(run.running);
+      return finish_lanes(p, p.lanes);
+    }
     move_together(p, run);
   } else {
     start<kLoss, 1>(p, run);
   }
   while (run.running && run.sweep < p.settings.max_sweeps) sweep<kLoss, 1>(p, run, far());
+  p.unfinished = __builtin_popcount(run.running);
   finish_lanes(p, p.lanes);
 }
 

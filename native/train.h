@@ -15,10 +15,12 @@
 
 namespace xmc {
 
-// Shared with Python, which shows it and may ask to stop: [0] children trained, [1] stop if not 0.
+// Shared with Python, which shows it and may ask to stop: [0] children trained, [1] stop if not 0, [2] children
+// that stopped at max_sweeps.
 struct Progress {
   int64_t* counters = nullptr;
   void add(int64_t children) { __atomic_fetch_add(&counters[0], children, __ATOMIC_RELAXED); }
+  void add_unfinished(int children) { __atomic_fetch_add(&counters[2], (int64_t)children, __ATOMIC_RELAXED); }
   bool stop() const { return __atomic_load_n(&counters[1], __ATOMIC_RELAXED) != 0; }
 };
 
@@ -44,7 +46,8 @@ class LevelsTrainer {
       return a.level != b.level ? a.level < b.level : a.node < b.node;
     });
     std::vector<std::unique_ptr<Worker>> workers;
-    for (int w = 0; w < std::max(threads, 1); ++w) workers.push_back(std::make_unique<Worker>(columns()));
+    threads = (int)std::min<int64_t>(std::max(threads, 1), std::max<int64_t>(widest(tasks), (int64_t)tasks.size()));
+    for (int w = 0; w < threads; ++w) workers.push_back(std::make_unique<Worker>(columns()));
     // A node with more groups than threads is shared out by group, the others whole.
     auto wide = [&](const Task& t) { return threads > 1 && t.groups >= 2 * threads && t.load > kWideLoad; };
     std::vector<Task> whole;
@@ -101,6 +104,12 @@ class LevelsTrainer {
     return most;
   }
 
+  static int64_t widest(const std::vector<Task>& tasks) {
+    int64_t groups = 1;
+    for (const Task& t : tasks) groups = std::max(groups, t.groups);
+    return groups;
+  }
+
   Task task(size_t t, int64_t node) const {
     const auto& l = levels[t];
     const int64_t children = l.child_ptr[node + 1] - l.child_ptr[node];
@@ -114,7 +123,7 @@ class LevelsTrainer {
     trainer.open(levels[t.level], t.node);
     for (int64_t g = 0; g < t.groups; ++g) {
       if (progress.stop()) throw Stopped();
-      trainer.solve(g, worker.lane);
+      progress.add_unfinished(trainer.solve(g, worker.lane));
     }
     finish(t, trainer, progress);
   }
@@ -124,7 +133,7 @@ class LevelsTrainer {
     trainer.open(levels[t.level], t.node);
     parallel_for(t.groups, threads, [&](int64_t g, int w) {
       if (progress.stop()) throw Stopped();
-      trainer.solve(g, workers[w]->lane);
+      progress.add_unfinished(trainer.solve(g, workers[w]->lane));
     });
     finish(t, trainer, progress);
   }

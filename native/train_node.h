@@ -31,6 +31,8 @@ struct LevelProblem {
   int64_t max_weights = 0;            // per child, the largest; 0 = all
 };
 
+constexpr float kLeastCost = 1e-30f;  // below it an example says nothing, and its inverse overflows
+
 struct NodeMatchers {
   std::vector<std::vector<Weight>> weights;  // per child, by increasing feature
   std::vector<float> bias;
@@ -62,8 +64,8 @@ class NodeTrainer {
   static int64_t groups_of(int64_t children) { return (children + kMostLanes - 1) / kMostLanes; }
 
   // Solves one group of children. Groups are independent: several threads may each take some, with a LaneProblem
-  // of their own.
-  void solve(int64_t group, LaneProblem& lane) {
+  // of their own. Returns how many of its problems stopped at max_sweeps.
+  int solve(int64_t group, LaneProblem& lane) {
     const int64_t used = std::min<int64_t>(kMostLanes, children_ - group * kMostLanes);
     lane.node = &problem_;
     lane.settings = level_->settings;
@@ -87,6 +89,7 @@ class NodeTrainer {
     if (lane.warm) load_weights(group, used, lane);
     solve_lane_problem(lane);
     collect_weights(group, used, lane);
+    return lane.unfinished;
   }
 
   NodeMatchers& matchers() { return out_; }
@@ -189,7 +192,7 @@ class NodeTrainer {
       const float cost = lane.cost_positive * t->relevance * t->target;
       positive_part.cost[t->lane / kLanes].v[t->lane % kLanes] = cost;
       negative_part.cost[t->lane / kLanes].v[t->lane % kLanes] = lane.cost_negative * (1.0f - t->target);
-      if (!(cost > 0)) lane.examples[row].enabled &= ~(1u << t->lane);
+      if (!(cost >= kLeastCost)) lane.examples[row].enabled &= ~(1u << t->lane);
     }
     if (soft) positive_part.twin = (int32_t)lane.examples.size();
     lane.examples[row].special = (int32_t)lane.specials.size();

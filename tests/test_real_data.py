@@ -35,5 +35,5 @@ def test_a_real_dataset_is_learned_far_beyond_its_most_frequent_labels(folder):
     frequent = np.asarray(Y.sum(axis=0)).ravel().argmax()
     by_frequency = data.test.Y[:, [frequent]].mean()
     assert precision[1] > 3 * by_frequency
-    assert precision[1] > 0.15
-    assert precision[5] > 0.07
+    assert precision[1] > 0.1
+    assert precision[5] > 0.05

@@ -1,10 +1,10 @@
 """Extreme multi-label classification: from text and clicks to ranked labels.
 
-    tfidf = Tfidf()
-    X = tfidf.fit_transform(texts)
-    tree = build_tree(pifa(X, Y))
-    model = train_matchers(X, Y, tree)
-    best = search(model, tfidf.transform(["red running shoes"]), top_k=10)
+tfidf = Tfidf()
+X = tfidf.fit_transform(texts)
+tree = build_tree(pifa(X, Y))
+model = train_matchers(X, Y, tree)
+best = search(model, tfidf.transform(["red running shoes"]), top_k=10)
 """
 
 from xmcspark.errors import ConfigError, InputError

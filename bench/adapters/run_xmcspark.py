@@ -58,9 +58,13 @@ def train(job):
     if not job.wants(*AFTER_TREE):
         return
     settings = TrainSettings(threshold=0.1, seed=job.seed, **job.options.get("train", {}))
-    model = job.measure(
-        "train", lambda: train_matchers(X, Y, tree, settings, threads=job.threads), again=False
-    )
+
+    def trained():
+        """Ready to search: packing belongs to training."""
+        model = train_matchers(X, Y, tree, settings, threads=job.threads)
+        return model if model.searcher else None
+
+    model = job.measure("train", trained, again=False)
     model.searcher.save(job.scratch / "model")
     job.facts["model_mb"] = folder_mb(job.scratch / "model")
 

@@ -5,7 +5,7 @@ import pytest
 
 from xmcspark.corpus.synthetic import generate
 from xmcspark.errors import ConfigError
-from xmcspark.matchers.presets import PRESETS, preset, train_preset
+from xmcspark.matchers.presets import PRESETS, Ensemble, preset, train_preset
 from xmcspark.text.tfidf import Tfidf
 
 
@@ -41,6 +41,23 @@ def test_members_of_an_ensemble_differ(corpus):
     X, Y, *_ = corpus
     first, second, _ = train_preset("parabel", X, Y).members
     assert not np.array_equal(first.tree.labels, second.tree.labels)
+
+
+def test_an_ensemble_is_saved_and_ranks_candidates(corpus, tmp_path):
+    X, Y, X_test, Y_test = corpus
+    ensemble = train_preset("parabel", X, Y)
+    ensemble.save(tmp_path)
+    again = Ensemble.load(tmp_path)
+    np.testing.assert_array_equal(again.predict(X_test).scores, ensemble.predict(X_test).scores)
+    among = again.search(X_test, candidates=Y_test, top_k=3).labels
+    assert all(label < 0 or Y_test[row, label] for row in range(20) for label in among[row])
+
+
+def test_more_answers_than_labels_are_cut_to_the_labels(corpus):
+    X, Y, X_test, _ = corpus
+    few = Y[:, :40]
+    for name in PRESETS:
+        assert train_preset(name, X, few).predict(X_test, top_k=100, beam=40).labels.shape[1] == 40
 
 
 def test_an_unknown_preset_lists_the_known_ones():

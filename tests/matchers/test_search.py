@@ -163,6 +163,64 @@ def test_a_damaged_model_is_refused_by_name(model, tmp_path):
         Searcher.load(tmp_path)
 
 
+def test_a_scrambled_model_never_crashes_the_process(model, queries, tmp_path):
+    model.searcher.save(tmp_path)
+    rng = np.random.default_rng(0)
+    for path in sorted(tmp_path.glob("*.npy")):
+        whole = path.read_bytes()
+        for _ in range(20):
+            noise = bytearray(whole)
+            for place in rng.integers(128, len(whole), 8) if len(whole) > 128 else ():
+                noise[place] = rng.integers(256)
+            path.write_bytes(noise)
+            try:
+                found = Searcher.load(tmp_path).predict(queries)
+                assert found.labels.shape == (queries.shape[0], 10)
+            except ValueError:  # InputError, or what the kernel says of a damaged model
+                pass
+        path.write_bytes(whole)
+    np.testing.assert_array_equal(
+        Searcher.load(tmp_path).predict(queries).labels, model.predict(queries).labels
+    )
+
+
+def test_stored_zeros_are_no_candidates(model, queries):
+    wanted = sp.csr_matrix(np.ones((queries.shape[0], 60), np.float32))
+    wanted.data[wanted.indices != 7] = 0
+    found = search(model, queries, candidates=wanted, top_k=3)
+    assert (found.labels[:, 0] == 7).all()
+    assert (found.labels[:, 1:] == -1).all()
+
+
+def test_a_tree_over_some_of_the_labels_answers_with_those_and_passes_over_other_candidates():
+    X, Y = random_problem(labels=30)
+    tree = even_tree(20, (4,))  # labels 0..19 of 30
+    model = train_matchers(X, Y[:, :20], tree)
+    everything = sp.csr_matrix(np.ones((X.shape[0], 30), np.float32))
+    assert search(model, X, candidates=everything, top_k=30).labels.max() < 20
+    with pytest.raises(InputError, match="not in the tree"):
+        train_matchers(X, Y, tree)
+
+
+@pytest.mark.parametrize("threads", [0, -3])
+def test_threads_below_one_are_refused(model, queries, threads):
+    with pytest.raises(InputError, match="at least 1"):
+        search(model, queries, threads=threads)
+
+
+def test_more_threads_than_the_system_gives_are_no_harm(model, queries):
+    np.testing.assert_array_equal(model.predict(queries, threads=500).labels, model.predict(queries).labels)
+
+
+@pytest.mark.parametrize(
+    ("features", "values"),
+    [([3, 99, 5], [1, 1, 1]), ([5, 3], [1, 1]), ([3], [np.nan]), ([3, 4], [1]), ([-1], [1])],
+)
+def test_one_query_that_makes_no_sense_is_refused(model, features, values):
+    with pytest.raises(InputError, match="a query"):
+        model.searcher.predict_one(np.array(features), np.array(values, float))
+
+
 @pytest.mark.parametrize("wrong", [{"beam": 0}, {"top_k": 0}])
 def test_sizes_below_one_are_refused(model, queries, wrong):
     with pytest.raises(InputError, match="at least 1"):

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.special import expit
 from small_problem import even_tree, random_problem
 
 from xmcspark.matchers.train import train_matchers
@@ -19,7 +20,7 @@ def loss_and_slope(loss, margin):
         return gap**2, -2 * gap
     if loss == "hinge":
         return np.maximum(1 - margin, 0), -(margin < 1).astype(float)
-    return np.logaddexp(0, -margin), -1 / (1 + np.exp(margin))
+    return np.logaddexp(0, -margin), -expit(-margin)
 
 
 def objective(w, X, y, cost_positive, cost_negative, loss):
@@ -94,7 +95,8 @@ def test_a_warm_start_reaches_the_optimum_of_a_cold_one(loss):
     cold = train_matchers(X, Y, tree, loss=loss, **EXACT)
     warm = train_matchers(X, Y, tree, loss=loss, start=other, **EXACT)
     assert any(
-        not np.array_equal(a.weights.data, b.weights.data) for a, b in zip(cold.matchers, warm.matchers, strict=True)
+        not np.array_equal(a.weights.data, b.weights.data)
+        for a, b in zip(cold.matchers, warm.matchers, strict=True)
     )
     for a, b in zip(cold.matchers, warm.matchers, strict=True):
         difference = abs(a.weights.to_scipy() - b.weights.to_scipy()).max()
@@ -155,3 +157,34 @@ def test_features_of_one_row_only_get_the_weights_they_would_get_anyway():
     ones = np.ones(len(y))
     reached = objective(weights_of(model, label), X, y, ones, ones, "squared_hinge")[0]
     assert reached <= best_value(X, y, ones, ones, "squared_hinge") * (1 + 1e-3) + 1e-4
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+@pytest.mark.parametrize("scale", [0.01, 10.0, 1000.0])
+def test_rows_of_any_length_are_solved(loss, scale):
+    X, Y = random_problem()
+    X = X * np.float32(scale)
+    model = train_matchers(X, Y, even_tree(21), loss=loss, tolerance=0.01, max_sweeps=5000, threshold=0.0)
+    y = Y[:, [3]].toarray().ravel()
+    ones = np.ones(len(y))
+    reached = objective(weights_of(model, 3), X, y, ones, ones, loss)[0]
+    nothing = objective(np.zeros(41), X, y, ones, ones, loss)[0]
+    best = best_value(X, y, ones, ones, loss)
+    assert reached <= best + 0.05 * (nothing - best) + 1e-3
+
+
+def test_soft_and_cost_sensitive_targets_weigh_the_positive_part_once():
+    X, Y = random_problem(soft=True)
+    model = train_matchers(X, Y, even_tree(21), cost_sensitive=True, alpha=0.5, **EXACT)
+    share = (Y > 0).multiply(1 / np.maximum((Y > 0).sum(axis=1), 1)).tocsr()
+    for label in range(0, 21, 5):
+        y = Y[:, [label]].toarray().ravel()
+        cp, cn = share[:, [label]].toarray().ravel(), np.full(len(y), 0.5)
+        reached = objective(weights_of(model, label), X, y, cp, cn, "squared_hinge")[0]
+        assert reached <= best_value(X, y, cp, cn, "squared_hinge") * (1 + 2e-3) + 1e-4
+
+
+def test_matchers_that_stop_early_are_counted_in_a_warning(caplog):
+    X, Y = random_problem()
+    train_matchers(X, Y, even_tree(21), tolerance=1e-6, max_sweeps=1)
+    assert "21 matchers stopped after max_sweeps=1" in caplog.text

@@ -32,6 +32,14 @@ found = {"isa": cpu.isa(), "X": digest(X.indices, X.data), "Z": digest(Z.indices
 for loss in ("squared_hinge", "hinge", "logistic"):
     model = train_matchers(X, Y, tree, loss=loss)
     found[loss] = digest(*(part for m in model.matchers for part in (m.weights.indices, m.weights.data, m.bias)))
+soft = Y.copy()
+soft.data[::3] = 0.4
+wide = build_tree(Z, branching=4, max_leaf=96)
+for name, how in {"man": {"negatives": "tfn+man"}, "cost": {"cost_sensitive": True}}.items():
+    other = train_matchers(X, soft, wide, **how)
+    again = train_matchers(X, Y, wide, start=other)
+    parts = [part for m in (*other.matchers, *again.matchers) for part in (m.weights.indices, m.weights.data, m.bias)]
+    found[name] = digest(*parts)
 best = model.with_scoring("sigmoid").predict(tfidf.transform(made.test.texts))
 found["predictions"] = digest(best.labels, best.scores)
 print(json.dumps(found))

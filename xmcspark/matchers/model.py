@@ -38,6 +38,11 @@ class TreeModel:
     n_features: int
     scoring: Scoring = Scoring()
 
+    def __post_init__(self) -> None:
+        sizes = [(m.weights.shape, len(m.bias)) for m in self.matchers]
+        if sizes != [((int(p[-1]), self.n_features), int(p[-1])) for p in self.tree.child_ptr]:
+            raise InputError("matchers and tree do not belong together: each level needs a matcher per child")
+
     @cached_property
     def searcher(self) -> Searcher:
         levels = tuple(

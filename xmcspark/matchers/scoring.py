@@ -45,6 +45,11 @@ class Scoring:
             ]
         return []
 
+    @classmethod
+    def for_loss(cls, loss: str) -> Scoring:
+        """What suits matchers trained with a loss: probabilities for the logistic one, else the default."""
+        return cls("sigmoid") if loss == "logistic" else cls()
+
     @property
     def kernel_form(self) -> tuple[str, int, bool, bool]:
         """(transform, power, keep the logarithm, exponentiate at the end) as the kernel takes it."""

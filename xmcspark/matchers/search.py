@@ -16,7 +16,7 @@ from xmcspark.errors import InputError
 from xmcspark.matchers.files import load_model, save_model, take_array
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.scoring import Scoring
-from xmcspark.matchers.targets import by_position
+from xmcspark.matchers.targets import by_position, nonzero
 from xmcspark.sparse.csr import Csr, as_csr
 from xmcspark.tree.label_tree import LabelTree
 
@@ -34,12 +34,12 @@ def search(
     """The `top_k` best labels of each row of X, best first.
 
     Without `candidates`: beam search through at most `beam` nodes a level. With `candidates` (instances x labels,
-    non-zero = allowed): the best of those labels, each scored exactly, no beam.
+    non-zero = allowed): the best of those labels that are in the tree, each scored exactly, no beam.
     """
     searcher = model.searcher
     if candidates is None:
         return searcher.predict(X, beam=beam, top_k=top_k, threads=threads)
-    _check_sizes(beam, top_k, searcher.tree.n_labels)
+    _, top_k = _check_sizes(beam, top_k, searcher.tree.n_labels)
     return Predictions.from_csr(searcher.score(X, candidates, threads=threads), top_k)
 
 
@@ -83,6 +83,7 @@ class Searcher:
         Rows without features get the labels that their biases favour; `top_k` above the number of labels
         is cut to it.
         """
+        check_threads(threads)
         X = as_csr(X, "X", cols=self.n_features)
         beam, top_k = _check_sizes(beam, top_k, self.tree.n_labels)
         return Predictions(*self._packed.search(X, beam, top_k, threads))
@@ -91,26 +92,23 @@ class Searcher:
         self, features: np.ndarray, values: np.ndarray, *, beam: int = 10, top_k: int = 10
     ) -> Predictions:
         """As `predict` for one query, given as increasing int32 features and float32 values: no overhead."""
-        if len(features) != len(values) or (
-            len(features) and not 0 <= features[0] <= features[-1] < self.n_features
-        ):
-            raise InputError(
-                f"a query needs as many values as features, features increasing and below {self.n_features}"
-            )
         beam, top_k = _check_sizes(beam, top_k, self.tree.n_labels)
-        labels, scores = self._packed.search_one(features, values, beam, top_k)
+        features, values = np.ascontiguousarray(features, np.int32), np.ascontiguousarray(values, np.float32)
+        labels, scores = self._packed.search_one(features, values, self.n_features, beam, top_k)
         return Predictions(labels[None], scores[None])
 
     def score(self, X: Any, candidates: Any, *, threads: int = 1) -> Csr:
-        """The scores of given labels only: `candidates` is instances x labels, its non-zero pattern says which."""
+        """The scores of given labels only: `candidates` is instances x labels, its non-zero entries say which.
+        Labels that are not in the tree have no score and are left out."""
+        check_threads(threads)
         X = as_csr(X, "X", cols=self.n_features)
-        wanted = as_csr(candidates, "candidates", rows=X.shape[0])
-        positions = by_position(wanted, self.tree)
+        wanted = nonzero(as_csr(candidates, "candidates", rows=X.shape[0]))
+        positions = by_position(wanted, self.tree, outside="drop")
         scores = self._packed.score_pairs(X, positions, threads)
         placed = Csr(positions.indptr, self.tree.labels[positions.indices], scores, wanted.shape).to_scipy()
         placed.has_sorted_indices = False
         placed.sort_indices()
-        return Csr(wanted.indptr, placed.indices.astype(np.int32, copy=False), placed.data, wanted.shape)
+        return Csr(positions.indptr, placed.indices.astype(np.int32, copy=False), placed.data, wanted.shape)
 
     def save(self, folder: str | Path) -> None:
         """Writes what search needs, and no more; `Searcher.load` maps it into memory."""
@@ -133,7 +131,7 @@ class Searcher:
 
 
 def _check_packed(name: str, level: PackedLevel, child_ptr: np.ndarray) -> None:
-    """The bounds every access relies on; what lies between them is for checksums."""
+    """That the arrays fit together; what lies inside them is looked at on the way (native/search.h)."""
     for ptr, of in ((level.slot_ptr, level.slots), (level.entry_ptr, level.entries)):
         good = (
             len(ptr) == len(child_ptr)
@@ -145,6 +143,11 @@ def _check_packed(name: str, level: PackedLevel, child_ptr: np.ndarray) -> None:
             raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
     if len(level.bias) != child_ptr[-1] or not bool((np.diff(level.slot_ptr) > 0).all()):
         raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
+
+
+def check_threads(threads: int) -> None:
+    if threads < 1:
+        raise InputError(f"threads is {threads}: it must be at least 1")
 
 
 def _check_sizes(beam: int, top_k: int, n_labels: int) -> tuple[int, int]:

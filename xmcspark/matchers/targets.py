@@ -23,13 +23,13 @@ def check_targets(Y: Any, rows: int) -> Csr:
             f"Y has values between {Y.data.min():g} and {Y.data.max():g}: targets lie in 0..1 "
             "(1 = positive, less = soft label); pass click counts and the like as relevance instead"
         )
-    return select(Y, Y.data > 0) if Y.nnz and not Y.data.all() else Y
+    return nonzero(Y)
 
 
 def check_relevance(relevance: Any, Y: Csr) -> Csr:
     """Relevance with one positive value for each entry of Y, in Y's order."""
     R = as_csr(relevance, "relevance", rows=Y.shape[0], cols=Y.shape[1])
-    R = select(R, R.data != 0) if R.nnz and not R.data.all() else R
+    R = nonzero(R)
     same = R.nnz == Y.nnz and np.array_equal(R.indptr, Y.indptr) and np.array_equal(R.indices, Y.indices)
     if not same or (R.nnz and R.data.min() <= 0):
         raise InputError("relevance must have a value above 0 for each positive pair of Y, and no other")
@@ -42,13 +42,31 @@ def select(matrix: Csr, keep: np.ndarray) -> Csr:
     return Csr(kept[matrix.indptr], matrix.indices[keep], matrix.data[keep], matrix.shape)
 
 
-def by_position(Y: Csr, tree: LabelTree) -> Csr:
-    """Y with columns in the order of the tree's leaves; every label with an entry must be in the tree."""
-    known = tree.position_of_label
-    if Y.nnz and (Y.indices.max() >= len(known) or known[Y.indices].min() < 0):
-        label = next(int(i) for i in Y.indices if i >= len(known) or known[i] < 0)
-        raise InputError(f"label {label} has entries but is not in the tree: build the tree over all labels")
-    positions = known[Y.indices]
+def nonzero(matrix: Csr) -> Csr:
+    """Without explicit zeros."""
+    return matrix if matrix.data.all() else select(matrix, matrix.data != 0)
+
+
+def pattern(matrix: Csr) -> Csr:
+    """1 at every entry."""
+    return Csr(matrix.indptr, matrix.indices, np.ones(matrix.nnz, np.float32), matrix.shape)
+
+
+def by_position(Y: Csr, tree: LabelTree, outside: str = "error") -> Csr:
+    """Y with columns in the order of the tree's leaves. Entries of labels that are not in the tree are an `error`,
+    or dropped (`outside="drop"`)."""
+    places = np.full(max(Y.shape[1], len(tree.position_of_label)), -1, np.int32)
+    places[: len(tree.position_of_label)] = tree.position_of_label
+    unknown = places[Y.indices] < 0
+    if unknown.any():
+        if outside == "error":
+            label = Y.indices[unknown.argmax()]
+            raise InputError(
+                f"label {label} has entries but is not in the tree: build the tree over all labels, or leave the "
+                "columns of others out"
+            )
+        Y = select(Y, ~unknown)
+    positions = places[Y.indices]
     moved = Csr(Y.indptr, positions, Y.data.copy(), (Y.shape[0], tree.n_labels)).to_scipy()
     moved.has_sorted_indices = False
     moved.sort_indices()

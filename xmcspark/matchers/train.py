@@ -5,6 +5,7 @@ predicts (MAN), and pairs given by the user. The mathematics is in native/solve.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -15,10 +16,22 @@ import numpy as np
 from xmcspark._native.solve import train_levels
 from xmcspark.errors import InputError
 from xmcspark.matchers.model import Matchers, TreeModel
+from xmcspark.matchers.scoring import Scoring
+from xmcspark.matchers.search import check_threads
 from xmcspark.matchers.settings import TrainSettings
-from xmcspark.matchers.targets import by_position, check_relevance, check_targets, l1_normalised, lift
+from xmcspark.matchers.targets import (
+    by_position,
+    check_relevance,
+    check_targets,
+    l1_normalised,
+    lift,
+    nonzero,
+    pattern,
+)
 from xmcspark.sparse.csr import Csr, as_csr
 from xmcspark.tree.label_tree import LabelTree
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[int, int], None]  # (children trained, children in all), called about once a second
 
@@ -56,13 +69,16 @@ def train_matchers(
     """A model that ranks the tree's labels for rows like those of X.
 
     X: instances x features. Y: instances x labels, targets in 0..1. `relevance`: weights of Y's positive pairs
-    (used with `cost_sensitive`). `extra_negatives`: instances x labels, non-zero pairs are trained as negatives
-    besides those that `settings.negatives` picks. `start`: a model of the same tree and features to start from; the
+    (used with `cost_sensitive`; default 1 each). `extra_negatives`: instances x labels, non-zero pairs are trained as
+    negatives besides those that `settings.negatives` picks; pairs of Y stay positive, labels outside the tree are
+    left out. `start`: a model of the same tree and features to start from; the
     answer is that of a cold start, sooner. `changes` override single settings, e.g. `threshold=0.05`. The answer
-    does not depend on `threads`. Labels without positives get matchers that say no; rows without labels are
+    does not depend on `threads`. Rows should have about unit length (as Tfidf makes them): long ones take many more
+    sweeps. Labels without positives get matchers that say no; rows without labels are
     negatives of the root only.
     """
     settings = replace(settings or TrainSettings(), **changes)
+    check_threads(threads)
     X = as_csr(X, "X")
     if not X.shape[0]:
         raise InputError("X has no rows: there is nothing to train on")
@@ -75,14 +91,16 @@ def train_matchers(
         )
     R = None
     if settings.cost_sensitive:
-        R = Y if relevance is None else check_relevance(relevance, Y)
+        R = pattern(Y) if relevance is None else check_relevance(relevance, Y)
     elif relevance is not None:
         raise InputError("relevance is given but cost_sensitive is off: switch it on, or leave relevance out")
     U = None
     if extra_negatives is not None:
-        U = as_csr(extra_negatives, "extra_negatives", rows=X.shape[0], cols=Y.shape[1])
+        U = nonzero(as_csr(extra_negatives, "extra_negatives", rows=X.shape[0], cols=Y.shape[1]))
     trainer = _Trainer(X, tree, settings, start, threads, report)
-    return trainer.train(by_position(Y, tree), R and by_position(R, tree), U and by_position(U, tree))
+    return trainer.train(
+        by_position(Y, tree), R and by_position(R, tree), U and by_position(U, tree, outside="drop")
+    )
 
 
 class _Trainer:
@@ -98,7 +116,7 @@ class _Trainer:
         self.X, self.tree, self.settings, self.start = X, tree, settings, start
         self.threads, self.report = threads, report
         self.total = sum(int(ptr[-1]) for ptr in tree.child_ptr)
-        self.progress = np.zeros(2, np.int64)
+        self.progress = np.zeros(3, np.int64)  # see native/train.h
 
     def train(self, Y: Csr, R: Csr | None, U: Csr | None) -> TreeModel:
         targets = list(self._lifted(Y, np.maximum))  # of the children of each level, root first
@@ -117,14 +135,17 @@ class _Trainer:
                 )
                 for t in range(depth)
             ]
-            return TreeModel(self.tree, tuple(self._solve(problems)), self.X.shape[1])
+            return self._model(self.tree, self._solve(problems))
         matchers: list[Matchers] = []
         for t in range(depth):
             predicted = self._predicted(matchers) if t else everything
             true = targets[t - 1] if t else everything
             problem = self._problem(t, targets[t], relevance[t], predicted, true, _last(U, t, depth))
             matchers += self._solve([problem])
-        return TreeModel(self.tree, tuple(matchers), self.X.shape[1])
+        return self._model(self.tree, matchers)
+
+    def _model(self, tree: LabelTree, matchers: list[Matchers]) -> TreeModel:
+        return TreeModel(tree, tuple(matchers), self.X.shape[1], Scoring.for_loss(self.settings.loss))
 
     def _lifted(self, Y: Csr, how: np.ufunc) -> Iterator[Csr]:
         levels = [Y]
@@ -136,7 +157,7 @@ class _Trainer:
         """The nodes that beam search so far would open for each row (matcher-aware negatives)."""
         above = self.tree.child_ptr[: len(matchers)]
         nodes = LabelTree(above, np.arange(above[-1][-1], dtype=np.int32))  # the level's nodes as labels
-        upper = TreeModel(nodes, tuple(matchers), self.X.shape[1])
+        upper = self._model(nodes, matchers)
         beam = self.settings.man_beam
         found = upper.predict(self.X, beam=beam, top_k=beam, threads=self.threads)
         return found.to_csr(upper.tree.n_labels)
@@ -168,6 +189,7 @@ class _Trainer:
 
     def _solve(self, problems: list[LevelProblem]) -> list[Matchers]:
         s = self.settings
+        before = int(self.progress[2])
         solved = _watched(
             lambda: train_levels(
                 problems,
@@ -186,10 +208,25 @@ class _Trainer:
             self.total,
             self.report,
         )
+        self._look_at_outcome(solved, int(self.progress[2]) - before)
         return [
             Matchers(Csr(indptr, indices, data, (len(bias), self.X.shape[1])), bias)
             for indptr, indices, data, bias in solved
         ]
+
+    def _look_at_outcome(self, solved: list[Any], unfinished: int) -> None:
+        if unfinished:
+            log.warning(
+                "%d matchers stopped after max_sweeps=%d, before reaching tolerance=%g: normalise the rows of X, or "
+                "raise max_sweeps or tolerance",
+                unfinished,
+                self.settings.max_sweeps,
+                self.settings.tolerance,
+            )
+        if not all(np.isfinite(data).all() and np.isfinite(bias).all() for _, _, data, bias in solved):
+            raise InputError(
+                "weights grew beyond float32: the values of X or the costs are too large, scale them"
+            )
 
 
 def same_tree(one: LabelTree, other: LabelTree) -> bool:
@@ -232,9 +269,14 @@ def _ones(matrix: Csr) -> Any:
 
 def node_seeds(seed: int, level: int, nodes: int) -> np.ndarray:
     """A seed per node of a level, from its place in the tree only (splitmix64 of seed, level and number)."""
-    x = np.arange(nodes, dtype=np.uint64) + np.uint64((seed * 1_000_003 + level) % 2**63 << 1)
+    place = _mixed(np.array([seed], np.uint64)) ^ np.uint64(level)
+    return _mixed(_mixed(place) ^ np.arange(nodes, dtype=np.uint64))
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        x = (x + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))
 
@@ -247,9 +289,12 @@ def _watched(kernel: Callable[[], Any], progress: np.ndarray, total: int, report
             while wait([running], timeout=1.0).not_done:
                 if report is not None:
                     report(int(progress[0]), total)
-        except KeyboardInterrupt:
+        except BaseException:  # interrupted, or the report failed: do not wait for hours first
             progress[1] = 1
             raise
     if report is not None:
         report(int(progress[0]), total)
-    return running.result()
+    try:
+        return running.result()
+    except OverflowError as error:
+        raise InputError(str(error)) from error

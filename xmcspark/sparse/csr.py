@@ -30,6 +30,16 @@ class Csr:
     data: np.ndarray  # float32[nnz]
     shape: tuple[int, int]
 
+    def __post_init__(self) -> None:
+        fits = (
+            [a.dtype.str for a in (self.indptr, self.indices, self.data)] == ["<i8", "<i4", "<f4"]
+            and len(self.indptr) == self.shape[0] + 1
+            and self.indptr[0] == 0
+            and self.indptr[-1] == len(self.indices) == len(self.data)
+        )
+        if not fits:
+            raise InputError("these arrays are not a CSR matrix of this shape: make it with as_csr")
+
     @property
     def nnz(self) -> int:
         return len(self.indices)
