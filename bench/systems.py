@@ -63,8 +63,9 @@ SYSTEMS = {
         System("mkl", "run_product.py", "mkl", ("pifa",)),
         System("torch", "run_product.py", "pecos", ("pifa",)),
         _ours("xmcspark-pecos-tree", ("tree", *_TRAIN_STEPS), tree={"shape": "pecos"}),
-        # Variants: negatives of the beam besides those of the true parents, and costs by relevance.
-        _ours("xmcspark-man", _TRAIN_STEPS, train={"negatives": "tfn+man"}),
+        # Variants: negatives of the beam besides those of the true parents (with PECOS's tree, so that both draw from
+        # 20 of as many parents), and costs by relevance.
+        _ours("xmcspark-man", _TRAIN_STEPS, tree={"shape": "pecos"}, train={"negatives": "tfn+man"}),
         _pecos("pecos-man", _TRAIN_STEPS, "xmcspark-man", train={"negative_sampling_scheme": "tfn+man"}),
         _ours("xmcspark-cost", _TRAIN_STEPS, train={"cost_sensitive": True}),
         _pecos("pecos-cost", _TRAIN_STEPS, "xmcspark-cost", train={"rel_mode": "induce", "rel_norm": "l1"}),
