@@ -47,7 +47,10 @@ class TrainSettings:
         False, "Weigh positives by relevance, normalised per row.", source="paper 4, eq. 6 and 9"
     )
     alpha: float = setting(
-        1.0, "Weight of negatives when cost_sensitive.", source="paper 4, table 7: 0.125 to 2 by dataset", above=0
+        1.0,
+        "Weight of negatives when cost_sensitive.",
+        source="paper 4, table 7: 0.125 to 2 by dataset",
+        above=0,
     )
     seed: int = setting(0, "Order in which examples are visited.", minimum=0, maximum=2**63 - 1)
 
