@@ -6,11 +6,9 @@
 #include <cstring>
 #include <new>
 
+#include "huge_pages.h"
 #include "simd.h"
 #include "span.h"
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 namespace xmc {
 
@@ -38,15 +36,12 @@ class LaneBuffer {
     std::free(rows_);
     rows_ = nullptr;
     capacity_ = 0;
-    constexpr size_t kHugePage = 2u << 20;
     size_t bytes = (size_t)count * sizeof(Lanes);
     const size_t align = bytes >= 2 * kHugePage ? kHugePage : 128;  // pairs of rows together
     bytes = (bytes + align - 1) / align * align;
     rows_ = static_cast<Lanes*>(std::aligned_alloc(align, bytes));
     if (!rows_) throw std::bad_alloc();
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (align == kHugePage) madvise(rows_, bytes, MADV_HUGEPAGE);  // advice only: failure is harmless
-#endif
+    advise_huge_pages(rows_, bytes);
     capacity_ = (int64_t)(bytes / sizeof(Lanes));
   }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "huge_pages.h"
 #include "span.h"
 
 namespace xmc {
@@ -80,7 +81,12 @@ inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool 
   out.single_start.resize(n + 1);
   out.norm2.resize(n);
   out.single_norm2.resize(n);
-  if ((int64_t)out.shared.size() < nnz) out.shared.resize(nnz);
+  if ((int64_t)out.shared.size() < nnz) {
+    out.shared.clear();
+    out.shared.reserve(nnz);
+    advise_huge_pages(out.shared.data(), (size_t)nnz * sizeof(Entry));
+    out.shared.resize(nnz);
+  }
   out.singles.clear();
   out.features.clear();
   Span<Entry> shared(out.shared);
