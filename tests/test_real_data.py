@@ -11,7 +11,7 @@ import pytest
 from xmcspark import LabelProfile, Tfidf, build_tree, evaluate, pifa, search, train_matchers
 from xmcspark.corpus.dataset import read_dataset
 
-ROWS = 20_000  # of the training split: seconds, not minutes
+ROWS = 100_000  # of the training split: a smaller share of yso-finna-en says little about its 25,000 labels
 
 
 def datasets() -> list[Path]:
@@ -35,5 +35,5 @@ def test_a_real_dataset_is_learned_far_beyond_its_most_frequent_labels(folder):
     frequent = np.asarray(Y.sum(axis=0)).ravel().argmax()
     by_frequency = data.test.Y[:, [frequent]].mean()
     assert precision[1] > 3 * by_frequency
-    assert precision[1] > 0.1
-    assert precision[5] > 0.05
+    assert precision[1] > 0.2
+    assert precision[5] > 0.1
