@@ -1,0 +1,117 @@
+"""Stages run once for the same settings and inputs, and leave records that make them skipped."""
+
+import pytest
+
+from xmcspark.config.configuration import load
+from xmcspark.errors import StoreError
+from xmcspark.store.filesystem import Filesystem
+from xmcspark.store.published import Published, publish
+from xmcspark.store.runner import run_stage
+from xmcspark.store.runs import Run
+from xmcspark.store.stage import Context, Stage, read_table
+
+
+def _write_labels(context: Context) -> None:
+    rows = context.spark.createDataFrame(
+        [(0, "a", "A", True, 3, None, None), (1, "b", None, True, 2, None, None)],
+        "id int, key string, text string, active boolean, positives bigint, first_seen date, last_seen date",
+    )
+    context.write("labels", rows)
+    context.note(seen=2)
+
+
+LABELS = Stage("corpus", 1, ("corpus",), (), ("labels",), _write_labels)
+
+
+@pytest.fixture
+def place(spark, tmp_path):
+    return spark, load(None, []), Run(Filesystem(spark), str(tmp_path), "r")
+
+
+def _stage(**changes):
+    import dataclasses
+
+    return dataclasses.replace(LABELS, **{"config_keys": ("seed",), **changes})
+
+
+def test_a_finished_stage_is_skipped_and_its_notes_are_kept(place):
+    spark, config, run = place
+    first = run_stage(spark, config, run, None, _stage())
+    again = run_stage(spark, config, run, None, _stage())
+    assert (first.skipped, again.skipped) == (False, True)
+    assert again.record.notes == {"seen": 2}
+    assert again.record.rows == {"labels": 2}
+
+
+@pytest.mark.parametrize("change", [{"version": 2}, {"config_keys": ("seed", "train")}])
+def test_a_stage_runs_again_when_what_decides_its_output_changes(place, change):
+    spark, config, run = place
+    run_stage(spark, config, run, None, _stage())
+    assert not run_stage(spark, config, run, None, _stage(**change)).skipped
+
+
+def test_a_setting_that_a_stage_does_not_declare_does_not_make_it_run_again(place):
+    spark, config, run = place
+    run_stage(spark, config, run, None, _stage())
+    assert run_stage(spark, load(None, ["train.threshold=0.2"]), run, None, _stage()).skipped
+    assert not run_stage(spark, load(None, ["seed=7"]), run, None, _stage()).skipped
+
+
+def test_a_stage_that_fails_leaves_no_record(place):
+    spark, config, run = place
+
+    def fails(context: Context) -> None:
+        _write_labels(context)
+        raise RuntimeError("half-way")
+
+    with pytest.raises(RuntimeError):
+        run_stage(spark, config, run, None, _stage(run=fails))
+    assert run.find_record("corpus") is None
+
+
+def test_a_record_cut_off_by_a_kill_counts_as_not_there(place):
+    spark, config, run = place
+    run_stage(spark, config, run, None, _stage())
+    uri = run.uri + "/stages/corpus.json"
+    run.fs.write_text(uri, run.fs.read_text(uri)[:-20])
+    assert not run_stage(spark, config, run, None, _stage()).skipped
+
+
+def test_tables_come_back_with_their_declared_columns(place):
+    spark, config, run = place
+    run_stage(spark, config, run, None, _stage())
+    table = read_table(spark, run, "labels")
+    assert table.columns[:3] == ["id", "key", "text"]
+    assert sorted(row.key for row in table.collect()) == ["a", "b"]
+
+
+def test_a_stage_may_only_touch_what_it_declares(place):
+    spark, config, run = place
+
+    def reads(context: Context) -> None:
+        context.read("features")  # which is not among its `reads`
+
+    with pytest.raises(StoreError, match="does not declare that it reads features"):
+        run_stage(spark, config, run, None, _stage(run=reads))
+
+
+def test_a_missing_table_names_the_remedy(place):
+    spark, _, run = place
+    with pytest.raises(StoreError, match="no table matchers: run the stage that writes it"):
+        read_table(spark, run, "matchers")
+
+
+def test_a_published_run_is_never_written_over(place):
+    spark, config, run = place
+    run_stage(spark, config, run, None, _stage())
+    publish(run.fs, run.root, Published(run.id, "2026-01-01T00:00:00+00:00", "refresh"), after=0)
+    assert run_stage(spark, config, run, None, _stage()).skipped
+    with pytest.raises(StoreError, match="was published, and its settings or inputs have changed"):
+        run_stage(spark, config, run, None, _stage(version=2))
+    assert run.find_record("corpus") is not None
+
+
+def test_a_stage_does_not_run_on_what_no_finished_stage_wrote(place):
+    spark, config, run = place
+    with pytest.raises(StoreError, match="labels is not there or not finished, and vectorize needs it"):
+        run_stage(spark, config, run, None, _stage(name="vectorize", reads=("labels",), writes=()))

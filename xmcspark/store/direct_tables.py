@@ -1,0 +1,310 @@
+"""Tables of long lists, read and written by the Python tasks themselves where they lie on a disk that all tasks see.
+Arrow is several times faster at lists than Spark's Parquet code, and nothing passes through the JVM. On other
+filesystems Spark reads and writes; the tables are the same either way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from xmcspark.store.session import slots_of
+from xmcspark.store.stage import Context, read_table
+from xmcspark.store.tables import TABLES, Table
+
+Batches = Iterator[pa.RecordBatch]
+ArrowFunction = Callable[[Batches], Batches]
+
+_BATCH_ROWS = 4096
+_GROUP_BYTES = 16 << 20  # of a row group, before it is encoded: what one task reads at least
+_TASKS_PER_SLOT = 2
+_WRITTEN = "file string, rows bigint, measures array<double>"
+_WRITTEN_ARROW = pa.schema(
+    [("file", pa.string()), ("rows", pa.int64()), ("measures", pa.list_(pa.float64()))]
+)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something counted over the rows of a table while it is written: in Spark's words and in Arrow's."""
+
+    in_spark: str  # SQL
+    in_arrow: Callable[[pa.RecordBatch], float]
+    largest: bool = False  # the largest of all, not the sum
+
+
+def entries_of(column: str) -> Measure:
+    """How many entries the lists of a column have in all."""
+    return Measure(f"sum(cast(size({column}) as bigint))", lambda batch: len(batch.column(column).flatten()))
+
+
+def empty_rows_of(column: str) -> Measure:
+    """How many of its lists are empty."""
+    return Measure(
+        f"count_if(size({column}) = 0)",
+        lambda batch: pc.sum(pc.equal(pc.list_value_length(batch.column(column)), 0)).as_py() or 0,
+    )
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+class Rows(Protocol):
+    """Rows that Python functions can be mapped over."""
+
+    def map(
+        self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
+    ) -> DataFrame:
+        """`function` over some columns of the rows, in some number of tasks, or all `together` in one."""
+        ...
+
+
+@dataclass(frozen=True)
+class FrameRows:
+    """Rows of a DataFrame, read by Spark."""
+
+    frame: DataFrame
+
+    def map(
+        self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
+    ) -> DataFrame:
+        rows = self.frame.select(*columns)
+        return (rows.coalesce(1) if together else rows).mapInArrow(function, schema)
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of a table's files, read by the tasks themselves."""
+
+    spark: SparkSession
+    pieces: list[Piece]
+    in_paths: tuple[str, ...]  # columns that are part of paths
+
+    def map(
+        self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
+    ) -> DataFrame:
+        groups = _grouped(self.pieces, 1 if together else _TASKS_PER_SLOT * slots_of(self.spark))
+        read = partial(_read, groups, tuple(columns), self.in_paths, function)
+        return self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
+
+
+def rows_of_table(context: Context, table: str, split: str | None = None) -> Rows:
+    """The rows of a table of the run; of one split, if it has splits."""
+    local = context.fs.local_path(context.run.table(table))
+    if local is None:
+        frame = read_table(context.spark, context.run, table)
+        return FrameRows(frame if split is None else frame.where(F.col("split") == split))
+    pieces = _pieces(Path(local), None if split is None else f"split={split}")
+    return FileRows(context.spark, pieces, TABLES[table].partitioned_by)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A row group of a file."""
+
+    path: str
+    group: int
+    bytes: int
+
+
+def _pieces(folder: Path, only: str | None) -> list[Piece]:
+    found = []
+    for path in sorted(folder.rglob("*.parquet")):
+        inside = path.relative_to(folder).parts
+        if any(part.startswith(("_", ".")) for part in inside) or (only is not None and only not in inside):
+            continue
+        metadata = pq.read_metadata(path)
+        found += [
+            Piece(str(path), group, metadata.row_group(group).total_byte_size)
+            for group in range(metadata.num_row_groups)
+        ]
+    return found
+
+
+def _grouped(pieces: list[Piece], tasks: int) -> list[list[Piece]]:
+    """Pieces for each task, of about the same size, the largest tasks first; at least one task."""
+    groups: list[list[Piece]] = [[] for _ in range(max(1, min(tasks, len(pieces))))]
+    sizes = [0] * len(groups)
+    for piece in sorted(pieces, key=lambda piece: (-piece.bytes, piece.path, piece.group)):
+        least = sizes.index(min(sizes))
+        groups[least].append(piece)
+        sizes[least] += piece.bytes
+    return groups
+
+
+def _read(
+    groups: list[list[Piece]],
+    columns: tuple[str, ...],
+    in_paths: tuple[str, ...],
+    function: ArrowFunction,
+    tasks: Batches,
+) -> Batches:
+    numbers = [number for batch in tasks for number in batch.column(0).to_pylist()]
+    yield from function(
+        _batches([piece for number in numbers for piece in groups[number]], columns, in_paths)
+    )
+
+
+def _batches(pieces: list[Piece], columns: tuple[str, ...], in_paths: tuple[str, ...]) -> Batches:
+    stored = [name for name in columns if name not in in_paths]
+    for piece in pieces:
+        of_path = dict(part.split("=", 1) for part in Path(piece.path).parts if "=" in part)
+        with pq.ParquetFile(piece.path) as file:
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[piece.group], columns=stored):
+                arrays = [
+                    batch.column(name)
+                    if name in stored
+                    else pa.array([of_path[name]], pa.string()).take(
+                        pa.array([0] * batch.num_rows, pa.int32())
+                    )
+                    for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+# ---- writing ---------------------------------------------------------------------------------------------
+
+
+def write_mapped(
+    context: Context,
+    table: str,
+    rows: DataFrame,
+    function: ArrowFunction,
+    measures: dict[str, Measure] | None = None,
+    *,
+    folder: str = "",
+    schema: Any = None,
+) -> tuple[int, dict[str, float]]:
+    """Writes what `function` makes of `rows` as a table, or into a folder of it; the number of rows, and what was
+    measured. `schema` is the function's if it has more columns than the table, for measures. Files of a task that ran
+    twice, or whose job failed, never become part of the table."""
+    declared, measures = TABLES[table], measures or {}
+    uri = context.run.table(table) + (f"/{folder}" if folder else "")
+    local = context.fs.local_path(uri)
+    if local is None:
+        return _written_by_spark(
+            declared, rows.mapInArrow(function, schema or declared.schema), uri, measures
+        )
+    target = Path(local)
+    if target.exists():
+        shutil.rmtree(target)
+    writing = target / f"_writing-{uuid.uuid4().hex}"
+    writing.mkdir(parents=True)
+    write = partial(_write, str(writing), declared, function, [m.in_arrow for m in measures.values()])
+    done = rows.mapInArrow(write, _WRITTEN).collect()
+    for row in done:
+        if row.file:
+            (target / row.file).parent.mkdir(exist_ok=True)
+            os.rename(writing / row.file, target / row.file)
+    shutil.rmtree(writing, ignore_errors=True)  # an attempt that lost may still be writing there
+    (target / "_SUCCESS").touch()
+    return sum(row.rows for row in done), _totals(measures, [row.measures for row in done])
+
+
+def _write(
+    folder: str,
+    table: Table,
+    function: ArrowFunction,
+    measures: list[Callable[[pa.RecordBatch], float]],
+    batches: Batches,
+) -> Batches:
+    """Writes the rows of one task, a file for each value of the columns that are in paths; yields what was written."""
+    task = TaskContext.get()
+    assert task is not None
+    name = f"part-{task.partitionId():05d}-{uuid.uuid4().hex}.parquet"
+    files: dict[str, _File] = {}
+    for batch in function(batches):
+        for place, part in _by_path(batch, table):
+            if place not in files:
+                files[place] = _File(Path(folder) / place / name, table)
+            files[place].add(part, [measure(part) for measure in measures])
+    done = [(f"{place}/{name}" if place else name, *file.close()) for place, file in files.items()]
+    if done:
+        columns = zip(*done, strict=True)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _WRITTEN_ARROW, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_WRITTEN_ARROW)
+
+
+def _by_path(batch: pa.RecordBatch, table: Table) -> Iterator[tuple[str, pa.RecordBatch]]:
+    if not table.partitioned_by:
+        yield "", batch
+        return
+    (column,) = table.partitioned_by
+    values = batch.column(column)
+    for value in pc.unique(values).to_pylist():
+        yield f"{column}={value}", batch.filter(pc.equal(values, value))
+
+
+class _File:
+    """A Parquet file that grows; row groups of about the same size, so that several tasks can read it."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        path.parent.mkdir(exist_ok=True)
+        self._columns = [name for name in table.names if name not in table.partitioned_by]
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._bytes = self._rows = 0
+        self._measured: list[list[float]] = []
+
+    def add(self, batch: pa.RecordBatch, measured: list[float]) -> None:
+        self._held.append(batch.select(self._columns))
+        self._bytes += batch.nbytes
+        self._rows += batch.num_rows
+        self._measured.append(measured)
+        if self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> tuple[int, list[float]]:
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        return self._rows, [value for values in self._measured for value in values]
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        if self._writer is None:
+            # Numbers of lists hardly repeat: looking for repeats costs more than it saves.
+            plain = [field.name for field in table.schema if not pa.types.is_list(field.type)]
+            self._writer = pq.ParquetWriter(
+                self._path, table.schema, compression="snappy", use_dictionary=plain
+            )
+        self._writer.write_table(table)
+        self._held, self._bytes = [], 0
+
+
+def _totals(measures: dict[str, Measure], measured: list[list[float]]) -> dict[str, float]:
+    """Each task left all values of all its batches, one batch after the other."""
+    totals = {}
+    for at, (name, measure) in enumerate(measures.items()):
+        values = [v for values in measured for v in values[at :: len(measures)]]
+        totals[name] = max(values, default=0.0) if measure.largest else sum(values)
+    return totals
+
+
+def _written_by_spark(
+    table: Table, rows: DataFrame, uri: str, measures: dict[str, Measure]
+) -> tuple[int, dict[str, float]]:
+    seen = Observation()
+    counts = [F.count(F.lit(1)).alias("rows of the table")]
+    counts += [F.expr(measure.in_spark).alias(name) for name, measure in measures.items()]
+    writer = rows.observe(seen, *counts).select(*table.names).write.mode("overwrite")
+    if table.partitioned_by:
+        writer = writer.partitionBy(*table.partitioned_by)
+    writer.parquet(uri)
+    found = seen.get
+    return int(found["rows of the table"]), {name: float(found[name] or 0) for name in measures}

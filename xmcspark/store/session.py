@@ -1,0 +1,68 @@
+"""The Spark session of all jobs, and the settings it needs, each with its reason. What belongs to a machine or a
+cluster (memory, cores, dynamic allocation) is in conf/*.conf instead."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from pyspark.sql import SparkSession
+
+# Settings of the session: the answer must not depend on what a cluster has set here.
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",  # a day is the same day everywhere
+    "spark.sql.ansi.enabled": "true",  # Spark 3.5 would overflow and truncate in silence
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",  # a batch of long rows stays in the megabytes
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",  # dates before 1582 are typing errors, not Julian
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # tables have declared schemas
+    "spark.sql.files.ignoreMissingFiles": "false",  # a table that lost a file is an error
+    "spark.sql.files.ignoreCorruptFiles": "false",
+}
+
+
+def open_session(name: str) -> SparkSession:
+    """The session of this process; made if there is none."""
+    builder = SparkSession.builder.appName(f"xmcspark {name}")
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def slots_of(spark: SparkSession) -> int:
+    """Tasks that run at the same time now: a hint for how finely to cut work, never for what to compute."""
+    return max(1, spark.sparkContext.defaultParallelism // task_threads(spark))
+
+
+def task_threads(spark: SparkSession) -> int:
+    """Threads that one task may use."""
+    return int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Settings of Spark SQL for the jobs that run inside."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def arrow_batch(spark: SparkSession, records: int) -> AbstractContextManager[None]:
+    """Python functions get at most `records` rows at a time in jobs that run inside: for rows that are large."""
+    return session_settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": str(records)})
+
+
+def start_logging(level: int = logging.INFO) -> None:
+    """Our own log lines on stderr, with the time; those of libraries from WARNING up."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname).1s %(message)s", force=True)
+    logging.getLogger("xmcspark").setLevel(level)
