@@ -1,0 +1,197 @@
+"""The corpus stage: instances with their labels, and labels with their ids, from logs or from a ready corpus. Decides
+which kind of source is read, what counts as its state, and what the stage notes of its work."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from xmcspark.corpus.day_window import DayWindow, check_data, day_window
+from xmcspark.corpus.exclude_spark import exclusions
+from xmcspark.corpus.from_logs_spark import keyed_logs
+from xmcspark.corpus.from_repository_spark import files_of, filter_rows, keyed_repository
+from xmcspark.corpus.from_tables_spark import clean_rows, keyed_tables
+from xmcspark.corpus.input_files_spark import clear_read_errors, format_of, found, listing, read_parquet
+from xmcspark.corpus.instances_spark import (
+    instance_counts,
+    mapped_instances,
+    numbered_instances,
+    write_counted,
+)
+from xmcspark.corpus.interactions_spark import dates_available, days, interaction_versions, read_interactions
+from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
+from xmcspark.corpus.label_ids_spark import (
+    LabelUse,
+    label_counts,
+    label_table,
+    label_use,
+    laid_out,
+    write_numbered_labels,
+)
+from xmcspark.errors import ConfigError, InputError
+from xmcspark.store.filesystem import joined
+from xmcspark.store.progress import tell
+from xmcspark.store.stage import Context, Stage, read_table
+
+log = logging.getLogger(__name__)
+
+
+def make_corpus(context: Context) -> None:
+    with clear_read_errors("input"):
+        corpus = _source(context)
+        tell("corpus", "counting labels")
+        facts: dict[str, Any] = dict(corpus.notes)
+        if corpus.numbered:
+            use, counts = write_numbered_labels(context, corpus)
+        else:
+            use = label_use(context, corpus)
+            table = laid_out(label_table(context, corpus, use), use)
+            counts = write_counted(context, "labels", table, label_counts())
+        labels = read_table(context.spark, context.run, "labels")
+        facts |= counts | _write_instances(context, corpus, use, labels)
+        _write_exclude(context, corpus, use, labels)
+    for split in ("train", "test"):
+        facts[f"{split}_rows_dropped"] = facts.get(f"{split}_rows_read", 0) - facts[f"{split}_instances"]
+    context.note(**facts)
+    _refuse_empty(context, facts)
+
+
+def external_state(context: Context) -> Any:
+    """Versions of the days read, or listings of the input files."""
+    if not _from_logs(context):
+        return {name: _listed(context, name) for name in ("train", "test", "labels", "exclude")}
+    window = _window(context)
+    versions = interaction_versions(context.fs, context.run.root, window.first, window.last)
+    return {day.isoformat(): version for day, version in versions.items()}
+
+
+def _source(context: Context) -> KeyedCorpus:
+    if _from_logs(context):
+        window = _window(context)
+        context.note(first_day=str(window.first), last_day=str(window.last), test_from=str(window.test_from))
+        frame = read_interactions(context.spark, context.fs, context.run.root, window.first, window.last)
+        return keyed_logs(context, frame, window)
+    uri = found(context, "train")
+    assert uri is not None
+    if format_of(context.fs, uri, "train") == "parquet":
+        return keyed_tables(context)
+    return keyed_repository(context)
+
+
+def _from_logs(context: Context) -> bool:
+    given = context.config.input
+    if given.logs is None and given.train is None:
+        raise ConfigError(
+            ["input.logs and input.train are both null: give the logs, or a ready corpus, to learn from"]
+        )
+    return given.logs is not None
+
+
+def _window(context: Context) -> DayWindow:
+    """The days to read; InputError if those to train or to evaluate on hold nothing."""
+    fs, root = context.fs, context.run.root
+    ingested = dates_available(fs, root)
+    window = day_window(context.config.corpus, context.config.run.date, ingested)
+    inside = days(fs, root, window.first, window.last)
+    check_data(window, [day for day, found_there in inside.items() if found_there.rows], ingested)
+    return window
+
+
+def _listed(context: Context, setting: str) -> list[Any]:
+    uri = found(context, setting)
+    if uri is None:
+        return []
+    files = [uri]
+    if setting in ("train", "test") and format_of(context.fs, uri, setting) == "text":
+        files = files_of(context.fs, setting, uri)
+    return [entry for file in files for entry in listing(context.fs, file)]
+
+
+def _write_instances(
+    context: Context, corpus: KeyedCorpus, use: LabelUse, labels: DataFrame
+) -> dict[str, Any]:
+    tell("corpus", "writing instances")
+    facts = corpus.instances
+    unused = use.facts["rare"] or use.facts["test_only"]
+    trained = _ids(corpus, use, labels.where("active"))
+    if facts is not None and unused:
+        facts |= _write_test_again(context, corpus, trained, facts["train_instances"])
+    elif facts is None:
+        whole = corpus.numbered and not unused
+        table = (
+            numbered_instances(corpus.rows, corpus.origin)
+            if whole
+            else mapped_instances(corpus, corpus.rows, trained)
+        )
+        facts = write_counted(context, "instances", table, instance_counts())
+    highest = max(facts.pop("train_max_relevance"), facts.pop("test_max_relevance"))
+    return {"max_relevance": highest, **facts}
+
+
+def _write_test_again(
+    context: Context, corpus: KeyedCorpus, trained: DataFrame, train_instances: int
+) -> dict[str, Any]:
+    """The test split without labels that are not trained. All labels of the training rows are."""
+    assert corpus.watched is not None
+    rows = clean_rows(context, corpus.watched.raw["test"])
+    context.fs.delete(joined(context.run.table("instances"), "split=test"))
+    context.rows["instances"] = train_instances
+    table = mapped_instances(corpus, rows, trained)
+    facts = write_counted(context, "instances", table, instance_counts(), mode="append")
+    return {name: value for name, value in facts.items() if name.startswith("test_")}
+
+
+def _ids(corpus: KeyedCorpus, use: LabelUse, labels: DataFrame) -> DataFrame:
+    """(ref, label) of labels that have ids."""
+    if corpus.numbered:
+        return labels.select(F.col("id").cast("bigint").alias("ref"), F.col("id").alias("label"))
+    keyed = labels.select("key", F.col("id").alias("label"))
+    return use.table.select("ref", "key").join(keyed, "key").drop("key")
+
+
+def _write_exclude(context: Context, corpus: KeyedCorpus, use: LabelUse, labels: DataFrame) -> None:
+    uri = found(context, "exclude")
+    if uri is None:
+        context.write_empty("exclude")
+        return
+    if format_of(context.fs, uri, "exclude") == "parquet":
+        given = read_parquet(context, "exclude", uri, {"id": "key", "labels": "keys"})
+        given = given.select(F.col("id").cast("string"), F.col("labels").alias("refs"))
+    else:
+        given = filter_rows(context, uri)
+    context.write("exclude", exclusions(given, _ids(corpus, use, labels)))
+
+
+def _refuse_empty(context: Context, facts: dict[str, Any]) -> None:
+    wants_test = (
+        context.config.corpus.test_days > 0 if _from_logs(context) else context.config.input.test is not None
+    )
+    for split, wanted in (("train", True), ("test", wants_test)):
+        if wanted and not facts[f"{split}_instances"]:
+            read = facts.get(f"{split}_rows_read", 0)
+            raise InputError(
+                f"none of the {read} instances of the {split} split has a label that is trained: check that its "
+                "labels are those of the training data, and corpus.min_label_count and corpus.relevance"
+            )
+    log.info(
+        "corpus: %d training and %d test instances, %d labels (%d new, %d retired)",
+        facts["train_instances"],
+        facts["test_instances"],
+        facts["labels_active"],
+        facts["labels_new"],
+        facts["labels_retired"],
+    )
+
+
+STAGE = Stage(
+    "corpus",
+    1,
+    ("corpus", "input", "run.date", "text.invalid", "text.nulls"),
+    (),
+    ("instances", "labels", "exclude"),
+    make_corpus,
+    external=external_state,
+)
