@@ -4,6 +4,7 @@ them to `Tfidf.from_vocabulary`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,28 @@ def gram_counts(
     counter = Counter(settings.shape(), threads)
     for block in normalized_blocks(texts, settings, column=column, first=first):
         counter.add(block.offsets, block.data, False)
+    return _counted(counter, settings)
+
+
+def gram_counts_in_parts(
+    arrays: Iterable[pa.Array], settings: TfidfSettings, most_grams: int, *, threads: int = 1
+) -> Iterator[GramCounts]:
+    """Counts the texts of all `arrays` in bounded memory: as soon as `most_grams` distinct grams are held, they are
+    handed out and counting starts anew."""
+    settings.check()
+    counter, first = Counter(settings.shape(), threads), 0
+    for texts in arrays:
+        for block in normalized_blocks(texts, settings, first=first):
+            counter.add(block.offsets, block.data, False)
+        first += len(texts)
+        if counter.held >= most_grams:
+            yield _counted(counter, settings)
+            counter = Counter(settings.shape(), threads)
+    if counter.documents:
+        yield _counted(counter, settings)
+
+
+def _counted(counter: Counter, settings: TfidfSettings) -> GramCounts:
     counter.merge()
     vectorizers, grams, dfs, occurrences = [], [], [], []
     for v in range(len(settings.vectorizers)):

@@ -17,6 +17,7 @@ from xmcspark.text.settings import NORMS, TfidfSettings, Vectorizer
 _log = logging.getLogger(__name__)
 
 MOST_FEATURES = 2**31 - 1  # column indices are int32
+NO_DOCUMENTS = "the corpus is empty: expected at least one document"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def learned(counter: Counter, settings: TfidfSettings) -> tuple[Vocabulary, list
     Features are numbered vectorizer by vectorizer, in the order of their grams' bytes (= code points).
     """
     if counter.documents == 0:
-        raise InputError("the corpus is empty: expected at least one document")
+        raise InputError(NO_DOCUMENTS)
     counter.merge()
     first = 0
     features, vectorizers, dfs, idfs, texts = [], [], [], [], []
@@ -100,9 +101,9 @@ def learned(counter: Counter, settings: TfidfSettings) -> tuple[Vocabulary, list
         idfs.append(idf_of(df[chosen], counter.documents, vectorizer))
         texts.append(counter.grams(v, chosen))
     if first == 0:
-        raise InputError(_nothing_left(features))
+        raise InputError(nothing_left(sum(map(len, features))))
     if first > MOST_FEATURES:
-        raise InputError(f"{first} features, more than {MOST_FEATURES}: raise min_df or set max_features")
+        raise InputError(too_many(first))
     vocabulary = Vocabulary(
         np.concatenate(vectorizers),
         _joined_offsets([offsets for offsets, _ in texts]),
@@ -188,17 +189,23 @@ def _buffers(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def kept_grams(df: np.ndarray, occurrences: np.ndarray, vectorizer: Vectorizer, documents: int) -> np.ndarray:
     """Positions of the grams that become features, increasing: df within bounds, then the `max_features` most
     frequent, of equally frequent ones the first."""
+    low, high = df_bounds(vectorizer, documents)
+    chosen = np.flatnonzero((df >= low) & (df <= high))
+    if vectorizer.max_features is not None and len(chosen) > vectorizer.max_features:
+        by_frequency = np.argsort(-occurrences[chosen], kind="stable")
+        chosen = np.sort(chosen[by_frequency[: vectorizer.max_features]])
+    return chosen.astype(np.int64, copy=False)
+
+
+def df_bounds(vectorizer: Vectorizer, documents: int) -> tuple[float, float]:
+    """(fewest, most) documents that may hold a feature; InputError if there is nothing between."""
     low, high = (_documents(bound, documents) for bound in (vectorizer.min_df, vectorizer.max_df))
     if high < low:
         raise InputError(
             f"vectorizer {vectorizer.label()}: max_df={vectorizer.max_df} is fewer of the {documents} "
             f"documents than min_df={vectorizer.min_df}: lower min_df or raise max_df"
         )
-    chosen = np.flatnonzero((df >= low) & (df <= high))
-    if vectorizer.max_features is not None and len(chosen) > vectorizer.max_features:
-        by_frequency = np.argsort(-occurrences[chosen], kind="stable")
-        chosen = np.sort(chosen[by_frequency[: vectorizer.max_features]])
-    return chosen.astype(np.int64, copy=False)
+    return low, high
 
 
 def _documents(bound: int | float, documents: int) -> float:
@@ -217,8 +224,12 @@ def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def _nothing_left(features: list[np.ndarray]) -> str:
-    counted = sum(map(len, features))
+def too_many(features: int) -> str:
+    return f"{features} features, more than {MOST_FEATURES}: raise min_df or set max_features"
+
+
+def nothing_left(counted: int) -> str:
+    """Why a vocabulary of `counted` grams ended empty."""
     if counted == 0:
         return "no document holds a gram of any vectorizer: are the texts empty, or shorter than ngram_range?"
     return f"min_df, max_df and max_features leave none of {counted} grams: lower min_df or raise max_df"

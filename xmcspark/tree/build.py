@@ -48,14 +48,14 @@ def build_tree_timed(
     matrix, params = _checked(Z), replace(params or TreeParams(), **changes)
     if not params.balanced:
         return build_wide_tree(matrix, params), []
-    sizes = _sizes(matrix.shape[0], params)
+    sizes = cluster_counts(matrix.shape[0], params)
     return _grow(matrix, np.arange(matrix.shape[0]), Shape.whole(sizes), len(sizes), sizes, params)
 
 
 def build_meta_tree(Z: Any, level: int, params: TreeParams | None = None, **changes: Any) -> LabelTree:
     """The balanced tree down to `level` only: its leaf clusters are the nodes of that level."""
     matrix, params = _checked(Z), replace(params or TreeParams(), **changes)
-    sizes = _sizes(matrix.shape[0], params)
+    sizes = cluster_counts(matrix.shape[0], params)
     _check_level(level, sizes)
     return _grow(matrix, np.arange(matrix.shape[0]), Shape.whole(sizes), level, sizes, params)[0]
 
@@ -109,17 +109,18 @@ def join_trees(meta: LabelTree, sub_trees: Sequence[LabelTree]) -> LabelTree:
     return LabelTree(tuple(child_ptr), labels)
 
 
+def cluster_counts(n_labels: int, params: TreeParams) -> tuple[int, ...]:
+    """Clusters per level below the root of the balanced tree of so many labels."""
+    if params.shape is None:
+        return level_sizes(n_labels, params.branching, params.max_leaf)
+    return checked_sizes(params.shape, n_labels)
+
+
 def _checked(Z: Any) -> Csr:
     matrix = as_csr(Z, "Z")
     if matrix.shape[0] == 0:
         raise InputError("Z has no rows: a tree needs at least one label")
     return matrix
-
-
-def _sizes(n_labels: int, params: TreeParams) -> tuple[int, ...]:
-    if params.shape is None:
-        return level_sizes(n_labels, params.branching, params.max_leaf)
-    return checked_sizes(params.shape, n_labels)
 
 
 def _check_level(level: int, sizes: Sequence[int]) -> None:

@@ -82,3 +82,23 @@ class TreeParams:
         if self.centres != "auto":
             return self.centres == "dense"
         return self.spa_alpha * nnz > self.spa_gamma * clusters * features
+
+
+@dataclass(frozen=True)
+class TreeSettings(TreeParams):
+    """A label tree of a run: how it is built, and how the work on it is cut."""
+
+    sub_trees: int = setting(
+        64,
+        "Training is cut into units of at most 1 / sub_trees of all its work, where a node can be divided. The model "
+        "is the same for any number.",
+        minimum=1,
+    )
+    sample_labels: int = setting(
+        2_000_000,
+        "Labels that one task clusters at most: more need more memory in that task.",
+        minimum=1,
+    )
+    centre_features: int = setting(
+        100, "Features of a node's centre kept in the table tree_nodes, the largest.", minimum=1
+    )

@@ -1,0 +1,113 @@
+"""PIFA in parts equals PIFA of the whole: blocks of labels, groups of rows and empty partitions leave no trace."""
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+from xmcspark.errors import InputError
+from xmcspark.labels.features import pifa
+from xmcspark.labels.instance_cap import InstanceCap
+from xmcspark.labels.label_sums import label_sums, pifa_grid
+from xmcspark.labels.packed_sums import features_of_block, packed_by_block
+from xmcspark.labels.pifa_spark import LABEL_ROWS, PifaPlan, label_rows, routed_sums
+from xmcspark.sparse.packing import packed, unpacked
+from xmcspark.store.direct_tables import FrameRows
+
+ROWS, FEATURES, LABELS = 300, 40, 50
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(3)
+    X = sp.random(ROWS, FEATURES, 0.2, format="csr", dtype=np.float32, random_state=rng)
+    Y = sp.random(ROWS, LABELS, 0.05, format="csr", dtype=np.float32, random_state=rng)
+    Y.data[:] = 1.0
+    return X, Y
+
+
+def _plan(X, Y, **changes):
+    plan = {"grid": pifa_grid(X, Y), "features": FEATURES, "label_ids": LABELS, "max_features": None}
+    plan |= {"cap": None, "seed": 0, "threads": 1, "block_size": 7, "group_rows": 32}
+    return PifaPlan(**(plan | changes))
+
+
+def test_many_blocks_groups_and_empty_partitions_give_the_whole(spark, problem):
+    X, Y = problem
+    rows = [
+        (
+            X.indices[X.indptr[i] : X.indptr[i + 1]].tolist(),
+            X.data[X.indptr[i] : X.indptr[i + 1]].tolist(),
+            Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist(),
+            i,
+        )
+        for i in range(ROWS)
+    ]
+    columns = "indices array<int>, values array<float>, labels array<int>, row_key bigint"
+    features = spark.createDataFrame(rows, columns).repartition(3).where("row_key >= 0")
+    features = features.union(spark.createDataFrame([], columns))  # a partition without rows
+    labels = spark.createDataFrame([(i,) for i in range(LABELS) if i != 4], "id int")
+    plan = _plan(X, Y)
+    sums = routed_sums(FrameRows(features), labels, plan, 4)
+    found = sorted(sums.mapInArrow(label_rows(plan), LABEL_ROWS).collect())
+    Z = pifa(X, Y)
+    assert [row.label for row in found] == [i for i in range(LABELS) if i != 4]
+    for row in found:
+        z = Z[row.label]
+        assert row.indices == z.indices.tolist()
+        assert np.array(row["values"], np.float32).tobytes() == z.data.tobytes()
+    assert sum(row.cut_pairs + row.cut_labels + row.cut_features for row in found) == 0
+
+
+def test_indices_outside_the_tables_are_refused_with_the_remedy(problem):
+    from xmcspark.labels.pifa_spark import _parts
+
+    X, Y = problem
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "indices": pa.array([[1, FEATURES]], pa.list_(pa.int32())),
+            "values": pa.array([[1.0, 1.0]], pa.list_(pa.float32())),
+            "labels": pa.array([[0]], pa.list_(pa.int32())),
+            "row_key": pa.array([1]),
+        }
+    )
+    with pytest.raises(InputError, match=r"names feature 40, but there are only 40: .* run it again"):
+        list(partial(_parts, _plan(X, Y))(iter([batch])))
+
+
+def test_a_block_without_sums_has_empty_rows():
+    Z, cut = features_of_block([], np.array([8, 9], np.int32), 8, FEATURES, None, 1)
+    assert (Z.shape, Z.nnz, cut.entries) == ((2, FEATURES), 0, 0)
+
+
+def test_payloads_are_of_one_block_and_hold_everything(problem):
+    X, Y = problem
+    sums = label_sums(X, Y, grid=pifa_grid(X, Y))
+    payloads = list(packed_by_block(sums, 7))
+    for block, payload in payloads:
+        assert set((unpacked(payload)[0] // 7).tolist()) == {block}
+    assert np.concatenate([unpacked(p)[0] for _, p in payloads]).tolist() == sums.labels.tolist()
+    assert np.concatenate([unpacked(p)[3] for _, p in payloads]).tobytes() == sums.sums.tobytes()
+
+
+def test_packed_arrays_come_back_as_they_were():
+    arrays = [np.arange(3, dtype=np.int32), np.zeros(0), np.array([2**64 - 1], np.uint64), np.ones(5, bool)]
+    for before, after in zip(arrays, unpacked(packed(*arrays)), strict=True):
+        assert before.dtype == after.dtype
+        assert np.array_equal(before, after)
+    with pytest.raises(InputError, match="no packed arrays"):
+        unpacked(b"abc")
+
+
+def test_the_cap_keeps_about_as_many_pairs_as_it_says_and_all_of_other_labels():
+    cap = InstanceCap.of(np.array([9, 2, 5]), np.array([40_000, 50, 10_000]), 1_000)
+    assert cap.labels.tolist() == [5, 9]
+    keys = np.random.default_rng(0).integers(-(2**63), 2**63, 40_000)
+    for label, positives in ((9, 40_000), (5, 10_000)):
+        kept = cap.stays(np.full(positives, label, np.int32), keys[:positives], 0)
+        assert abs(kept.sum() - 1_000) < 150
+        other_seed = cap.stays(np.full(positives, label, np.int32), keys[:positives], 1)
+        assert not np.array_equal(kept, other_seed)
+    assert cap.stays(np.full(50, 2, np.int32), keys[:50], 0).all()

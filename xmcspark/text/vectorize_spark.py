@@ -1,0 +1,57 @@
+"""The vectorize stage: learns the vocabulary from the training texts, and turns all texts into sparse rows with it."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from xmcspark.errors import InputError
+from xmcspark.store.progress import tell
+from xmcspark.store.stage import Context, Stage
+from xmcspark.text.base_vocabulary_spark import base_vocabulary
+from xmcspark.text.features_spark import LOOKUP, write_features, write_lookup
+from xmcspark.text.vocabulary import NO_DOCUMENTS, df_bounds
+from xmcspark.text.vocabulary_spark import write_vocabulary
+
+
+def vectorize(context: Context) -> None:
+    settings = context.config.text
+    settings.check()
+    instances = context.read("instances")
+    texts = instances.where(F.col("split") == "train").select("text")
+    documents = texts.count()
+    if documents == 0:
+        raise InputError(f"table instances has no rows of split train: {NO_DOCUMENTS}")
+    for vectorizer in settings.vectorizers:
+        df_bounds(vectorizer, documents)  # settings that contradict each other for so many documents
+    base = base_vocabulary(context)
+    learned = write_vocabulary(context, texts, documents, base)
+    tell(context.stage.name, "building the text model")
+    write_lookup(context, learned.features, max(documents, base.documents if base else 0))
+    tell(context.stage.name, "turning texts into rows")
+    seen = write_features(context, instances)
+    context.note(
+        documents=documents,
+        features=learned.features,
+        features_of={name: new + (base.of(name) if base else 0) for name, new in learned.new.items()},
+        features_new=sum(learned.new.values()),
+        grams=learned.grams,
+        nnz=seen["nnz"],
+        rows_without_features=seen["empty"],
+        largest_value=seen["largest"],
+        bytes={name: _size(context, name) for name in ("vocabulary", "features", LOOKUP)},
+    )
+
+
+def _size(context: Context, name: str) -> int:
+    uri = context.folder(LOOKUP) if name == LOOKUP else context.run.table(name)
+    return sum(entry.size for entry in context.fs.walk(uri))
+
+
+STAGE = Stage(
+    "vectorize",
+    1,
+    ("text", "refresh.mode"),
+    reads=("instances",),
+    writes=("vocabulary", "features", f"{LOOKUP}/"),
+    run=vectorize,
+)

@@ -1,0 +1,276 @@
+"""The stage `index`: from training rows to label features, label trees, what each node will be trained on, and the
+units that training is cut into."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from xmcspark.errors import ConfigError, InputError
+from xmcspark.labels.instance_cap import InstanceCap
+from xmcspark.labels.pifa_spark import (
+    CAP_KIND,
+    GROUP_ROWS,
+    LABEL_ROWS,
+    PifaPlan,
+    block_size_for,
+    label_rows,
+    routed_sums,
+)
+from xmcspark.sparse.spgemm import exact_grid
+from xmcspark.store.arrays import save_arrays
+from xmcspark.store.direct_tables import (
+    Measure,
+    Rows,
+    empty_rows_of,
+    entries_of,
+    rows_of_table,
+    write_mapped,
+)
+from xmcspark.store.progress import tell
+from xmcspark.store.session import arrow_batch, slots_of, task_threads
+from xmcspark.store.side_files import SideFolder, send_folder
+from xmcspark.store.stage import Context, Stage
+from xmcspark.tree.build_spark import (
+    BUILT,
+    TreePlan,
+    build_cut,
+    collected,
+    joined_tree,
+    save_cut,
+    sub_trees,
+    whole_trees,
+)
+from xmcspark.tree.centres import centre_grid
+from xmcspark.tree.label_tree import LabelTree
+from xmcspark.tree.node_inputs import NodeInputs, input_hashes
+from xmcspark.tree.node_inputs_spark import node_inputs
+from xmcspark.tree.paths import LabelPaths
+from xmcspark.tree.tables_spark import save_columns, tree_labels, tree_nodes
+from xmcspark.tree.units import plan_units, save_units, units_of_nodes
+
+log = logging.getLogger(__name__)
+
+_PARTS_PER_BATCH = 512  # payloads of label sums or label rows, of some ten kilobytes each
+_CENTRES_PER_BATCH = 16  # payloads of centres, of up to some megabytes each
+_ENTRY_BYTES = 24  # of Z in the task that clusters: as it came, in order, and what puts it in order
+
+
+def _summed(column: str) -> Measure:
+    return Measure(f"sum({column})", lambda batch: pc.sum(batch.column(column)).as_py() or 0)
+
+
+_MEASURES = {
+    "entries": entries_of("indices"),
+    "empty": empty_rows_of("indices"),
+    "pairs": _summed("cut_pairs"),
+    "labels": _summed("cut_labels"),
+    "features": _summed("cut_features"),
+}
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """What the table labels says in all."""
+
+    ids: int  # the largest id + 1
+    active: int
+    most_positives: int
+
+
+def index(context: Context) -> None:
+    labels = _labels(context)
+    found = context.noted("vectorize")
+    features, largest = int(found["features"]), float(found["largest_value"])
+    rows = rows_of_table(context, "features", "train")
+    tell("index", "label features")
+    entries = _write_label_features(context, rows, labels, features, largest)
+    tell("index", f"label trees over {labels.active:,} labels")
+    trees, built = _built_trees(context, labels, features, entries)
+    tell("index", "what each node is trained on")
+    with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
+        inputs = _node_inputs(context, rows, trees, labels, Path(work))
+        tell("index", "tables of the trees")
+        _write_trees(context, trees, inputs, built, features, Path(work))
+
+
+def _labels(context: Context) -> _Labels:
+    active = F.col("active")
+    row = (
+        context.read("labels")
+        .agg(
+            F.max("id").alias("last"),
+            F.count_if(active).alias("active"),
+            F.max(F.when(active, F.col("positives"))).alias("most"),
+        )
+        .first()
+    )
+    if row is None or not row["active"]:
+        raise InputError(
+            "the table labels has no active label, so there is nothing to predict: look at the corpus settings "
+            "(minimum counts, dates) and at the input"
+        )
+    _check_sample(context, int(row["active"]))
+    return _Labels(int(row["last"]) + 1, int(row["active"]), int(row["most"] or 0))
+
+
+def _check_sample(context: Context, labels: int) -> None:
+    most = context.config.tree.sample_labels
+    if labels > most:
+        gigabytes = -(-labels * 200 * _ENTRY_BYTES // 10**9)
+        raise ConfigError(
+            [
+                f"tree.sample_labels is {most}, but there are {labels} active labels, and the upper levels of the tree "
+                f"are built from all of them by one task: set tree.sample_labels={labels} and give tasks about "
+                f"{gigabytes} GB (at 200 features a label; pifa.max_features bounds them)"
+            ]
+        )
+
+
+def _write_label_features(
+    context: Context, rows: Rows, labels: _Labels, features: int, largest: float
+) -> int:
+    """Writes Z and returns its number of entries."""
+    settings, spark = context.config.pifa, context.spark
+    active = context.read("labels").where("active")
+    block = block_size_for(labels.ids)
+    plan = PifaPlan(
+        grid=exact_grid(1.0, largest, labels.most_positives),
+        features=features,
+        label_ids=labels.ids,
+        max_features=settings.max_features,
+        cap=_sent_cap(context, active),
+        seed=context.config.seed,
+        threads=task_threads(context.spark),
+        block_size=block,
+        group_rows=GROUP_ROWS,
+    )
+    tasks = min(-(-labels.ids // block), 3 * slots_of(spark))
+    with arrow_batch(spark, _PARTS_PER_BATCH):
+        sums = routed_sums(rows, active, plan, tasks)
+        context.rows["label_features"], found = write_mapped(
+            context, "label_features", sums, label_rows(plan), _MEASURES, schema=LABEL_ROWS
+        )
+    counts = {name: int(value) for name, value in found.items()}
+    context.note(
+        labels=labels.active,
+        labels_without_features=counts["empty"],
+        label_feature_entries=counts["entries"],
+        pifa_pairs_cut=counts["pairs"],
+        pifa_labels_cut=counts["labels"],
+        pifa_features_cut=counts["features"],
+    )
+    return counts["entries"]
+
+
+def _sent_cap(context: Context, active: DataFrame) -> SideFolder | None:
+    """The labels with too many instances, for every task to open; None if there are none."""
+    most = context.config.pifa.max_instances
+    if most is None:
+        return None
+    # Few, unless the limit is tiny: each has more than max_instances pairs.
+    over = active.where(F.col("positives") > most).select("id", "positives").collect()
+    if not over:
+        return None
+    ids = np.array([row["id"] for row in over], np.int32)
+    cap = InstanceCap.of(ids, np.array([row["positives"] for row in over], np.int64), most)
+    with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
+        save_arrays(Path(work), CAP_KIND, 1, {}, {"labels": cap.labels, "threshold": cap.threshold})
+        return _sent(context, Path(work), "cap")
+
+
+def _built_trees(
+    context: Context, labels: _Labels, features: int, entries: int
+) -> tuple[list[LabelTree], DataFrame]:
+    """The trees of all members, and the frame of what tasks built, which holds the centres."""
+    config, members = context.config, context.config.ensemble.members
+    params = replace(config.tree, threads=task_threads(context.spark))
+    grid = centre_grid(labels.active)
+    plan = TreePlan(params, members, labels.active, features, config.tree.centre_features, grid)
+    Z = rows_of_table(context, "label_features")
+    cut = build_cut(plan, entries)
+    context.note(build_cut=cut, tree_task_bytes=entries * _ENTRY_BYTES)
+    built = _scratched(context, whole_trees(Z, plan, cut), "trees")
+    found, ids = collected(built)
+    assert ids is not None  # member 0 returns them
+    tops = [found[member, -1] for member in range(members)]
+    if cut is not None:
+        with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
+            save_cut(tops, ids, Path(work))
+            folder = _sent(context, Path(work), "cut")
+        with arrow_batch(context.spark, _PARTS_PER_BATCH):
+            below = _scratched(context, sub_trees(Z, plan, cut, folder), "sub_trees")
+        parts, _ = collected(below)
+        tops = [joined_tree(top, parts, member) for member, top in enumerate(tops)]
+        built = built.unionByName(below)
+    return [LabelTree(tree.child_ptr, ids[tree.labels]) for tree in tops], built
+
+
+def _node_inputs(
+    context: Context, rows: Rows, trees: list[LabelTree], labels: _Labels, work: Path
+) -> list[NodeInputs]:
+    for member, tree in enumerate(trees):
+        tree.save(work / "tree" / str(member))
+        LabelPaths.of(tree).save(work / "paths" / str(member))
+    sent = _sent(context, work / "paths", "paths")
+    nodes = [sum(tree.level_sizes[:-1]) for tree in trees]
+    return node_inputs(context.spark, rows, sent, nodes, labels.ids)
+
+
+def _write_trees(
+    context: Context,
+    trees: list[LabelTree],
+    inputs: list[NodeInputs],
+    built: DataFrame,
+    features: int,
+    work: Path,
+) -> None:
+    config = context.config
+    counts = []
+    for member, (tree, seen) in enumerate(zip(trees, inputs, strict=True)):
+        units = plan_units(tree, seen.counts, config.tree.sub_trees, config.train.max_rows)
+        save_units(units, seen.counts, work / "tree" / str(member) / "units")
+        paths, owner = LabelPaths.of(tree), units_of_nodes(tree, units)
+        hashes = input_hashes(seen, paths)
+        save_columns(work / "columns" / str(member), paths, seen.rows, seen.nnz, hashes, owner)
+        counts.append({"levels": tree.level_sizes, "units": len(units)})
+    context.fs.upload(work / "tree", context.folder("tree"))
+    columns = _sent(context, work / "columns", "columns")
+    with arrow_batch(context.spark, _CENTRES_PER_BATCH):
+        context.write("tree_nodes", tree_nodes(built, columns, features))
+        slots = slots_of(context.spark)
+        context.write(
+            "tree_labels", tree_labels(context.spark, trees[0].n_labels, len(trees), columns, slots)
+        )
+    context.note(trees=counts, training_rows=int(inputs[0].rows[0]), training_entries=int(inputs[0].nnz[0]))
+
+
+def _scratched(context: Context, frame: DataFrame, name: str) -> DataFrame:
+    """What tasks built, kept in files: it is read twice, and must not be built twice."""
+    uri = context.scratch(name)
+    frame.write.mode("overwrite").parquet(uri)
+    return context.spark.read.schema(BUILT).parquet(uri)
+
+
+def _sent(context: Context, folder: Path, name: str) -> SideFolder:
+    """A folder of the driver for tasks to open. Its name is unique: Spark tells folders it sends by their names."""
+    uri = context.scratch(f"{name}-{context.run.id}-{context.key[:12]}")
+    context.fs.upload(folder, uri)
+    return send_folder(context.spark, context.fs, uri, context.key)
+
+
+STAGE = Stage(
+    "index",
+    1,
+    ("pifa", "tree", "ensemble.members", "seed", "train.max_rows"),
+    reads=("features", "labels"),
+    writes=("label_features", "tree_nodes", "tree_labels", "tree/"),
+    run=index,
+)
