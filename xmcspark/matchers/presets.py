@@ -14,7 +14,8 @@ from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.search import search
 from xmcspark.matchers.settings import TrainSettings
-from xmcspark.matchers.train import Report, train_matchers
+from xmcspark.matchers.train import train_matchers
+from xmcspark.matchers.trainer import Report
 from xmcspark.store.arrays import load_arrays, save_arrays
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from xmcspark.config.setting import check_settings, setting
 from xmcspark.matchers.scoring import Scoring
@@ -52,10 +52,38 @@ class TrainSettings:
         source="paper 4, table 7: 0.125 to 2 by dataset",
         above=0,
     )
+    max_rows: int = setting(
+        20_000_000,
+        "Rows that one node trains on at most: a share of each child's first, so that rare children keep theirs, the "
+        "rest by hash.",
+        minimum=100,
+    )
     seed: int = setting(0, "Order in which examples are visited.", minimum=0, maximum=2**63 - 1)
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+@dataclass(frozen=True)
+class TrainJobSettings(TrainSettings):
+    """Training as a Spark job: what the matchers are, and how the work is laid out, which does not change them."""
+
+    waves: int = setting(
+        4, "Parts that training is finished in, one by one: a killed run loses only those at work.", minimum=1
+    )
+    task_memory_mb: int | None = setting(
+        None,
+        "Memory that one training task may take; null derives it from the session where it can be known.",
+        minimum=1,
+    )
+
+    @property
+    def alone(self) -> TrainSettings:
+        """What decides the matchers, as the library takes it."""
+        return TrainSettings(**{field.name: getattr(self, field.name) for field in fields(TrainSettings)})
+
+
+LAYOUT_KEYS = ("waves", "task_memory_mb")  # of TrainJobSettings: the model does not depend on them
 
 
 @dataclass(frozen=True)
@@ -64,3 +92,16 @@ class PredictSettings(Scoring):
 
     top_k: int = setting(10, "Labels returned for each instance.", minimum=1)
     beam: int = setting(10, "Nodes kept on each level of the tree.", source="PECOS", minimum=1)
+    exclude_self: bool = setting(
+        False, "Never predict the label whose key is the instance's own id, nor count it as a true label."
+    )
+    mode: str = setting(
+        "auto",
+        "Where the model is while predicting: replicated, all of it on each node; routed, each part of the labels in "
+        "one task; auto, replicated if it fits. The answers are the same.",
+        choices=("auto", "replicated", "routed"),
+    )
+    memory_share: float = setting(
+        0.4, "Part of a node's memory that a replicated model may take, for auto.", above=0, maximum=1
+    )
+    node_memory_mb: int = setting(0, "Memory of a node, for auto; 0 asks the nodes.", minimum=0)

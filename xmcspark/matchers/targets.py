@@ -95,8 +95,13 @@ def lift(children: Csr, child_ptr: np.ndarray, how: np.ufunc) -> Csr:
     return Csr(counts[children.indptr], parents[begins], data, (children.shape[0], nodes))
 
 
-def l1_normalised(R: Csr) -> np.ndarray:
-    """The values of R divided by the sum of their row (paper 4, the definition after eq. 6)."""
+def row_totals(R: Csr) -> np.ndarray:
+    """float64: the sum of each row, added from left to right."""
     totals = np.zeros(R.shape[0])
     np.add.at(totals, rows_of(R), R.data.astype(np.float64))
+    return totals
+
+
+def l1_normalised(R: Csr, totals: np.ndarray) -> np.ndarray:
+    """The values of R divided by the relevance of all labels of their row (paper 4, the definition after eq. 6)."""
     return np.asarray(R.data / np.maximum(totals[rows_of(R)], np.finfo(np.float64).tiny), np.float32)

@@ -1,0 +1,173 @@
+"""Training on Spark gives the local model, however rows, waves and tasks are laid out, and goes on where it stopped."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_run import folder_bytes, local_model, training_problem, write_inputs
+
+from xmcspark.errors import ConfigError, InputError
+from xmcspark.matchers import schedule, wave_runs_spark
+from xmcspark.matchers.train_spark import STAGE
+from xmcspark.store.stage import read_table
+from xmcspark.tree.units import node_starts
+
+
+def trained(make_context, problem, *overrides, run="test", partitions=2, seed=0):
+    members = f"ensemble.members={len(problem.trees)}"
+    context = make_context(STAGE, "seed=5", members, *overrides, run=run)
+    write_inputs(context, problem, partitions, seed)
+    STAGE.run(context)
+    return context
+
+
+def table_of(context):
+    """{(member, node, child): (is_label, bias, features, weights, positives)}"""
+    rows = read_table(context.spark, context.run, "matchers").collect()
+    found = {
+        (r.member, r.node, r.child): (r.is_label, np.float32(r.bias), r.features, r.weights, r.positives)
+        for r in rows
+    }
+    assert len(found) == len(rows) == context.rows["matchers"]
+    return found
+
+
+def model_folder(context, member=0):
+    return Path(context.fs.local_path(context.run.folder("bundle/model"))) / str(member)
+
+
+def assert_is_local_model(context, problem, tmp_path):
+    table = table_of(context)
+    for member, tree in enumerate(problem.trees):
+        model = local_model(problem, member, context.config.train.alone)
+        model.searcher.save(tmp_path / "local" / str(member))
+        assert folder_bytes(model_folder(context, member)) == folder_bytes(tmp_path / "local" / str(member))
+        starts = node_starts(tree)
+        for t, matchers in enumerate(model.matchers):
+            last = t == tree.depth - 1
+            for child in range(len(matchers.bias)):
+                node = int(starts[t] + np.searchsorted(tree.child_ptr[t], child, side="right") - 1)
+                name = int(tree.labels[child] if last else starts[t + 1] + child)
+                is_label, bias, features, weights, _ = table.pop((member, node, name))
+                at = slice(matchers.weights.indptr[child], matchers.weights.indptr[child + 1])
+                assert (is_label, bias) == (last, matchers.bias[child])
+                assert features == matchers.weights.indices[at].tolist()
+                assert weights == matchers.weights.data[at].tolist()
+    assert not table
+
+
+def test_the_model_is_the_local_one_for_two_members_in_four_waves(make_context, tmp_path):
+    problem = training_problem(members=2)
+    context = trained(make_context, problem, partitions=3)
+    assert_is_local_model(context, problem, tmp_path)
+    assert (context.notes["waves_trained"], context.notes["waves_reused"]) == (4, 0)
+
+
+@pytest.mark.parametrize(("partitions", "seed", "waves"), [(1, 1, 1), (7, 2, 4)])
+def test_partitions_row_order_and_waves_leave_no_trace(make_context, tmp_path, partitions, seed, waves):
+    problem = training_problem()
+    context = trained(make_context, problem, f"train.waves={waves}", partitions=partitions, seed=seed)
+    assert_is_local_model(context, problem, tmp_path)
+
+
+def test_relevance_counts_over_the_whole_row(make_context, tmp_path):
+    problem = training_problem()
+    context = trained(
+        make_context, problem, "train.cost_sensitive=true", "train.loss=logistic", "train.waves=2"
+    )
+    # A label outside the tree has no relevance either.
+    assert_is_local_model(context, problem, tmp_path)
+    assert_costs_are_told(context, problem)
+
+
+def assert_costs_are_told(context, problem):
+    load = read_table(context.spark, context.run, "sub_tree_load").collect()
+    root = next(row for row in load if row.sub_tree == 0)
+    assert (root.node, root.nodes, root.rows, root.nnz) == (0, 1, 400, problem.X.nnz)
+    assert {row.wave for row in load} == {0, 1}
+    assert sum(row.matchers for row in load) == context.rows["matchers"]
+    for row in load:
+        assert min(row.seconds, row.peak_bytes, row.predicted_load, row.predicted_bytes) > 0
+
+
+def test_without_a_tree_the_root_is_trained_in_pieces(make_context, tmp_path, monkeypatch):
+    monkeypatch.setattr(schedule, "SMALLEST_TASK", 1)
+    problem = training_problem(shape=())
+    context = trained(make_context, problem)
+    assert context.notes["tasks"] == 3
+    assert_is_local_model(context, problem, tmp_path)
+    load = read_table(context.spark, context.run, "sub_tree_load").collect()
+    assert [(row.rows, row.matchers) for row in load] == [(400, 89)]
+
+
+def test_nodes_train_on_at_most_max_rows(make_context, tmp_path):
+    problem = training_problem(rows=900)
+    context = trained(make_context, problem, "train.max_rows=150", "train.waves=2")
+    assert context.notes["capped_nodes"] >= 1
+    load = read_table(context.spark, context.run, "sub_tree_load").where("nodes = 1").collect()
+    assert 0 < max(row.rows for row in load) <= 150
+    assert_is_local_model(context, problem, tmp_path)
+
+
+class TroubleError(RuntimeError):
+    pass
+
+
+def test_a_run_that_failed_goes_on_where_it_stopped(make_context, tmp_path, monkeypatch):
+    problem = training_problem()
+    whole = wave_runs_spark.routed_rows
+
+    def fails(rows, forest, wave):
+        if wave.number == 2:
+            raise TroubleError
+        return whole(rows, forest, wave)
+
+    monkeypatch.setattr(wave_runs_spark, "routed_rows", fails)
+    with pytest.raises(TroubleError):
+        trained(make_context, problem)
+    stages = Path(make_context(STAGE).fs.local_path(make_context(STAGE).run.folder("stages")))
+    finished = {path.name for path in stages.glob("train.wave-*.json")}
+    assert {"train.wave-0.json", "train.wave-1.json"} <= finished
+    assert "train.wave-2.json" not in finished
+    table = stages.parent / "tables" / "matchers"
+    before = {path: path.stat().st_mtime_ns for path in table.glob("wave=[01]/*.parquet")}
+    (table / "wave=2").mkdir()
+    (table / "wave=2" / "part-of-a-killed-run.parquet").write_bytes(b"half")
+    next(iter(before)).with_name("part-not-listed.parquet").write_bytes(b"half")
+
+    monkeypatch.setattr(wave_runs_spark, "routed_rows", whole)
+    context = trained(make_context, problem, seed=3)
+    assert context.notes["waves_reused"] == len(finished)
+    assert context.notes["waves_trained"] == 4 - len(finished)
+    assert {path: path.stat().st_mtime_ns for path in table.glob("wave=[01]/*.parquet")} == before
+    assert not list(table.glob("wave=2/part-of-a-killed-run.parquet"))
+    assert_is_local_model(context, problem, tmp_path)
+    load = read_table(context.spark, context.run, "sub_tree_load").collect()
+    assert all(row.seconds > 0 for row in load)  # also of the waves that were trained before
+
+
+def test_a_wave_whose_files_are_gone_or_whose_units_are_others_is_trained_again(make_context, tmp_path):
+    problem = training_problem(labels=30, shape=(3,))
+    context = trained(make_context, problem, "train.waves=2")
+    table = Path(context.fs.local_path(context.run.table("matchers")))
+    next(table.glob("wave=0/*.parquet")).unlink()
+    again = trained(make_context, problem, "train.waves=2")
+    assert (again.notes["waves_reused"], again.notes["waves_trained"]) == (1, 1)
+    fewer = trained(make_context, problem, "train.waves=1")
+    assert (fewer.notes["waves_reused"], fewer.notes["waves_trained"]) == (0, 1)
+    assert [path.name for path in table.iterdir() if path.is_dir()] == ["wave=0"]
+    assert len(list((table.parents[1] / "stages").glob("train.wave-*"))) == 1
+    assert_is_local_model(fewer, problem, tmp_path)
+
+
+def test_a_unit_that_does_not_fit_is_refused_with_advice(make_context):
+    with pytest.raises(
+        InputError, match=r"unit 0 of member 0 .*400 rows.*MB.*100 MB.*train.max_rows.*sub_trees"
+    ):
+        trained(make_context, training_problem(), "train.task_memory_mb=100")
+
+
+def test_negatives_that_need_a_search_are_refused_before_anything_runs(make_context):
+    context = make_context(STAGE, "train.negatives=man")
+    with pytest.raises(ConfigError, match="Spark job supports tfn"):
+        STAGE.run(context)

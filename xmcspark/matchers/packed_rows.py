@@ -1,0 +1,121 @@
+"""Training rows on their way from where they are read to the task that trains on them: many rows as one string of
+bytes, and back. Decides the order in which a task trains on them: by key and hash of the row, whatever the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.packing import packed, unpacked
+from xmcspark.sparse.rows import take_rows
+
+PAYLOAD_BYTES = 128 << 10  # of one packed string, about: large for Spark, small beside a task's memory
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows with all that training needs of them."""
+
+    keys: np.ndarray  # int64: hash of the row's id
+    hashes: np.ndarray  # int64: hash of its content
+    X: Csr
+    Y: Csr  # targets
+    relevance: np.ndarray | None = None  # float32, of each entry of Y
+    totals: np.ndarray | None = None  # float64, relevance of all labels of the row, also those not in Y
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: np.ndarray) -> TrainingRows:
+        """The given rows, in the given order."""
+        relevance = None
+        if self.relevance is not None:
+            costs = Csr(self.Y.indptr, self.Y.indices, self.relevance, self.Y.shape)
+            relevance = take_rows(costs, rows).data
+        totals = None if self.totals is None else self.totals[rows]
+        X, Y = take_rows(self.X, rows), take_rows(self.Y, rows)
+        return TrainingRows(self.keys[rows], self.hashes[rows], X, Y, relevance, totals)
+
+    def slice(self, first: int, last: int, columns: int) -> TrainingRows:
+        """Neighbouring rows, not copied, with the first `columns` columns of Y, which are all they have entries in."""
+        y = slice(self.Y.indptr[first], self.Y.indptr[last])
+        return TrainingRows(
+            self.keys[first:last],
+            self.hashes[first:last],
+            _slice(self.X, first, last, self.X.shape[1]),
+            _slice(self.Y, first, last, columns),
+            None if self.relevance is None else self.relevance[y],
+            None if self.totals is None else self.totals[first:last],
+        )
+
+    def without_targets(self) -> TrainingRows:
+        empty = np.zeros(len(self) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+        return replace(self, Y=Csr(*empty, (len(self), 1)), relevance=None)
+
+    def with_targets(self, Y: Csr, relevance: np.ndarray | None) -> TrainingRows:
+        return replace(self, Y=Y, relevance=relevance)
+
+
+def _slice(matrix: Csr, first: int, last: int, columns: int) -> Csr:
+    at = slice(matrix.indptr[first], matrix.indptr[last])
+    indptr = matrix.indptr[first : last + 1] - matrix.indptr[first]
+    return Csr(indptr, matrix.indices[at], matrix.data[at], (last - first, columns))
+
+
+def packed_rows(rows: TrainingRows, size: int = PAYLOAD_BYTES) -> Iterator[bytes]:
+    """The rows as strings of about `size` bytes, at least one row each."""
+    ends = 8 * rows.X.indptr[1:] + 12 * rows.Y.indptr[1:] + 32 * np.arange(1, len(rows) + 1)
+    first = 0
+    while first < len(rows):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + size, side="right")))
+        yield _packed(rows, first, last)
+        first = last
+
+
+def _packed(rows: TrainingRows, first: int, last: int) -> bytes:
+    x = slice(rows.X.indptr[first], rows.X.indptr[last])
+    y = slice(rows.Y.indptr[first], rows.Y.indptr[last])
+    targets = rows.Y.data[y]
+    nothing = np.zeros(0, np.float32)
+    return packed(
+        rows.keys[first:last],
+        rows.hashes[first:last],
+        np.diff(rows.X.indptr[first : last + 1]).astype(np.int32),
+        rows.X.indices[x],
+        rows.X.data[x],
+        np.diff(rows.Y.indptr[first : last + 1]).astype(np.int32),
+        rows.Y.indices[y],
+        nothing if (targets == 1.0).all() else targets,  # most are
+        nothing if rows.relevance is None else rows.relevance[y],
+        nothing if rows.totals is None else rows.totals[first:last],
+    )
+
+
+def unpacked_rows(payloads: list[object], features: int, columns: int, costs: bool) -> TrainingRows:
+    """All rows of `packed_rows` strings in the order of training, whatever the order of the strings. The list is
+    emptied on the way, so that the strings are gone when the rows are put in order. `costs`: relevance is packed."""
+    parts = [unpacked(payload) for payload in payloads]
+    payloads.clear()
+    keys, hashes = _joined(parts, 0, np.int64), _joined(parts, 1, np.int64)
+    targets = [part[7] if len(part[7]) else np.ones(len(part[6]), np.float32) for part in parts]
+    X = _csr(parts, 2, _joined(parts, 4, np.float32), features)
+    Y = _csr(parts, 5, np.concatenate([*targets, np.zeros(0, np.float32)]), columns)
+    relevance = _joined(parts, 8, np.float32) if costs else None
+    totals = _joined(parts, 9, np.float64) if costs else None
+    del parts, targets
+    return TrainingRows(keys, hashes, X, Y, relevance, totals).take(np.lexsort((hashes, keys)))
+
+
+def _joined(parts: list[list[np.ndarray]], number: int, dtype: type) -> np.ndarray:
+    return np.concatenate([*(part[number] for part in parts), np.zeros(0, dtype)])
+
+
+def _csr(parts: list[list[np.ndarray]], sizes: int, data: np.ndarray, columns: int) -> Csr:
+    counts, indices = _joined(parts, sizes, np.int32), _joined(parts, sizes + 1, np.int32)
+    indptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return Csr(indptr, indices, data, (len(counts), columns))

@@ -1,0 +1,219 @@
+"""Trains the levels of a tree, or of a part of one, with checked arrays: puts together the problem of each level and
+gives it to the solver (native/solve.h). A part is trained as in the whole tree, bit for bit: its seeds follow from its
+place there, and its nodes depend on the rows of their own labels only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xmcspark._native.solve import train_levels
+from xmcspark.errors import InputError
+from xmcspark.matchers.model import Matchers, TreeModel
+from xmcspark.matchers.node_rows import capped_rows, node_rows
+from xmcspark.matchers.row_selection import RowCap
+from xmcspark.matchers.scoring import Scoring
+from xmcspark.matchers.settings import TrainSettings
+from xmcspark.matchers.targets import l1_normalised, lift
+from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.id_hash import mixed
+from xmcspark.tree.label_tree import LabelTree
+
+Report = Callable[[int, int], None]  # (children trained, children in all), called about once a second
+
+
+@dataclass(frozen=True)
+class LevelProblem:
+    """The training problem of all nodes of one level, as the kernel reads it."""
+
+    X: Csr
+    Y: Csr  # targets of the nodes' children
+    relevance: np.ndarray  # cost of each entry of Y; empty = 1
+    negatives: Csr | None  # pairs the user wants as negatives
+    child_ptr: np.ndarray
+    node_seed: np.ndarray
+    node_rows_ptr: np.ndarray
+    node_rows: np.ndarray
+    whole: np.ndarray  # 0: only given pairs of this row train in this node; empty = all 1
+    start: Csr | None  # weights to start from
+    start_bias: np.ndarray
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the tree that is trained lies in the whole one: its root's level, and the number that its first node of
+    each level has on that level, that of the leaves included."""
+
+    level: int
+    first: tuple[int, ...]
+
+
+class Trainer:
+    """Trains all nodes of `tree` on X; its root on all rows. `totals`: relevance of all labels of each row, where
+    relevance counts. `caps`: by level and node of `tree`, where they cannot be told from the rows that are left."""
+
+    def __init__(
+        self,
+        X: Csr,
+        tree: LabelTree,
+        settings: TrainSettings,
+        row_keys: np.ndarray,
+        *,
+        start: TreeModel | None = None,
+        place: Place | None = None,
+        totals: np.ndarray | None = None,
+        caps: Mapping[tuple[int, int], RowCap] | None = None,
+        threads: int = 1,
+        report: Report | None = None,
+    ):
+        self.X, self.tree, self.settings, self.start = X, tree, settings, start
+        self.row_keys, self.totals, self.caps = row_keys, totals, caps
+        self.place = place or Place(0, (0,) * (tree.depth + 1))
+        self.threads, self.report = threads, report
+        self.total = sum(int(ptr[-1]) for ptr in tree.child_ptr)
+        self.progress = np.zeros(3, np.int64)  # see native/train.h
+
+    @property
+    def unfinished(self) -> int:
+        """Matchers that stopped at max_sweeps."""
+        return int(self.progress[2])
+
+    def train(self, Y: Csr, R: Csr | None = None, U: Csr | None = None) -> TreeModel:
+        """From targets, relevance and user-given negatives of the leaf positions."""
+        targets = list(self._lifted(Y, np.maximum))  # of the children of each level, root first
+        relevance = list(self._lifted(R, np.add)) if R else [None] * len(targets)
+        everything = Csr(
+            np.arange(Y.shape[0] + 1, dtype=np.int64),
+            np.zeros(Y.shape[0], np.int32),
+            np.ones(Y.shape[0], np.float32),
+            (Y.shape[0], 1),
+        )
+        depth = len(targets)
+        if self.settings.negatives == "tfn":
+            problems = [
+                self._problem(
+                    t, targets[t], relevance[t], None, targets[t - 1] if t else everything, _last(U, t, depth)
+                )
+                for t in range(depth)
+            ]
+            return self._model(self.tree, self._solve(problems))
+        matchers: list[Matchers] = []
+        for t in range(depth):
+            predicted = self._predicted(matchers) if t else everything
+            true = targets[t - 1] if t else everything
+            problem = self._problem(t, targets[t], relevance[t], predicted, true, _last(U, t, depth))
+            matchers += self._solve([problem])
+        return self._model(self.tree, matchers)
+
+    def _model(self, tree: LabelTree, matchers: list[Matchers]) -> TreeModel:
+        return TreeModel(tree, tuple(matchers), self.X.shape[1], Scoring.for_loss(self.settings.loss))
+
+    def _lifted(self, Y: Csr, how: np.ufunc) -> Iterator[Csr]:
+        levels = [Y]
+        for child_ptr in reversed(self.tree.child_ptr[1:]):
+            levels.append(lift(levels[-1], child_ptr, how))
+        return reversed(levels)
+
+    def _predicted(self, matchers: list[Matchers]) -> Csr:
+        """The nodes that beam search so far would open for each row (matcher-aware negatives)."""
+        above = self.tree.child_ptr[: len(matchers)]
+        nodes = LabelTree(above, np.arange(above[-1][-1], dtype=np.int32))  # the level's nodes as labels
+        upper = self._model(nodes, matchers)
+        beam = self.settings.man_beam
+        found = upper.predict(self.X, beam=beam, top_k=beam, threads=self.threads)
+        return found.to_csr(upper.tree.n_labels)
+
+    def _problem(
+        self, t: int, Y: Csr, R: Csr | None, predicted: Csr | None, true: Csr, U: Csr | None
+    ) -> LevelProblem:
+        child_ptr = self.tree.child_ptr[t]
+        tfn = self.settings.negatives != "man"
+        whole = [m for m in (true if tfn else None, predicted) if m is not None]
+        partial = [] if tfn else [true]
+        if U is not None:
+            partial.append(lift(U, child_ptr, np.maximum))
+        seeds = node_seeds(self.settings.seed, self.place.level + t, len(child_ptr) - 1, self.place.first[t])
+        rows = self._capped(t, node_rows(whole, partial).transpose(), Y, seeds)
+        return LevelProblem(
+            X=self.X,
+            Y=Y,
+            relevance=l1_normalised(R, self.totals)
+            if R and self.totals is not None
+            else np.empty(0, np.float32),
+            negatives=U,
+            child_ptr=child_ptr,
+            node_seed=seeds,
+            node_rows_ptr=rows.indptr,
+            node_rows=rows.indices,
+            whole=(rows.data > 0).astype(np.uint8) if partial else np.empty(0, np.uint8),
+            start=self.start.matchers[t].weights if self.start else None,
+            start_bias=self.start.matchers[t].bias if self.start else np.empty(0, np.float32),
+        )
+
+    def _capped(self, t: int, rows: Csr, Y: Csr, seeds: np.ndarray) -> Csr:
+        known = None if self.caps is None else {node: cap for (at, node), cap in self.caps.items() if at == t}
+        ptr, most = self.tree.child_ptr[t], self.settings.max_rows
+        return capped_rows(rows, Y, ptr, seeds, self.row_keys, most, known)
+
+    def _solve(self, problems: list[LevelProblem]) -> list[Matchers]:
+        s = self.settings
+        solved = _watched(
+            lambda: train_levels(
+                problems,
+                loss=s.loss,
+                tolerance=s.tolerance,
+                max_sweeps=s.max_sweeps,
+                bias=s.bias,
+                cost_positive=s.cost_positive,
+                cost_negative=s.cost_negative * (s.alpha if s.cost_sensitive else 1.0),
+                threshold=s.threshold,
+                max_weights=s.max_weights,
+                threads=self.threads,
+                progress=self.progress,
+            ),
+            self.progress,
+            self.total,
+            self.report,
+        )
+        if not all(np.isfinite(data).all() and np.isfinite(bias).all() for _, _, data, bias in solved):
+            raise InputError(
+                "weights grew beyond float32: the values of X or the costs are too large, scale them"
+            )
+        return [
+            Matchers(Csr(indptr, indices, data, (len(bias), self.X.shape[1])), bias)
+            for indptr, indices, data, bias in solved
+        ]
+
+
+def _last(U: Csr | None, t: int, depth: int) -> Csr | None:
+    return U if t == depth - 1 else None
+
+
+def node_seeds(seed: int, level: int, nodes: int, first: int = 0) -> np.ndarray:
+    """A seed for each of `nodes` nodes of a level from `first` on, from its place in the tree only (splitmix64 of
+    seed, level and number)."""
+    place = mixed(np.array([seed], np.uint64)) ^ np.uint64(level)
+    return mixed(mixed(place) ^ np.arange(first, first + nodes, dtype=np.uint64))
+
+
+def _watched(kernel: Callable[[], Any], progress: np.ndarray, total: int, report: Report | None) -> Any:
+    """Runs a kernel beside this thread, which stays free to report once a second and to be interrupted."""
+    with ThreadPoolExecutor(1) as beside:
+        running = beside.submit(kernel)
+        try:
+            while wait([running], timeout=1.0).not_done:
+                if report is not None:
+                    report(int(progress[0]), total)
+        except BaseException:  # interrupted, or the report failed: do not wait for hours first
+            progress[1] = 1
+            raise
+    if report is not None:
+        report(int(progress[0]), total)
+    try:
+        return running.result()
+    except OverflowError as error:
+        raise InputError(str(error)) from error

@@ -1,0 +1,261 @@
+"""One wave of training: rows travel to the tasks of their units as packed strings, each task trains one unit after
+the other, and what it yields is written. A task that runs twice is committed once (store/direct_tables.py)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import Accumulator, AccumulatorParam, TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from xmcspark.errors import InputError
+from xmcspark.matchers.matcher_rows import ROWS, matcher_rows
+from xmcspark.matchers.packed_rows import TrainingRows, packed_rows, unpacked_rows
+from xmcspark.matchers.peak_memory import PeakMemory
+from xmcspark.matchers.routing import Router, target_range
+from xmcspark.matchers.row_selection import RowCap
+from xmcspark.matchers.schedule import Task, Work
+from xmcspark.matchers.settings import TrainSettings
+from xmcspark.matchers.targets import by_position, row_totals
+from xmcspark.matchers.train_unit import train_unit
+from xmcspark.sparse.arrow import csr_of_lists
+from xmcspark.sparse.csr import Csr
+from xmcspark.store.direct_tables import ArrowFunction, Rows
+from xmcspark.store.placement import partition_keys
+from xmcspark.store.side_files import SideFolder
+from xmcspark.store.tables import TABLES
+from xmcspark.tree.label_tree import LabelTree
+
+ARROW_RECORDS = 512  # a batch: of packed strings that is 64 MB
+_GROUP_ROWS, _GROUP_ENTRIES = 1 << 16, 1 << 22  # routed at once: more rows make fuller strings
+_PACKED = "task int, place int, payload binary"
+_PACKED_ARROW = pa.schema([("task", pa.int32()), ("place", pa.int32()), ("payload", pa.binary())])
+_STRINGS = 64  # packed strings per batch
+
+Loads = dict[tuple[int, int, int], dict[str, Any]]  # by member, unit and piece
+
+
+class LoadsParam(AccumulatorParam[Loads]):
+    """Gathers what units did cost. By key: a task that runs twice counts once."""
+
+    def zero(self, value: Loads) -> Loads:
+        return {}
+
+    def addInPlace(self, value1: Loads, value2: Loads) -> Loads:  # noqa: N802  Spark's name
+        value1.update(value2)
+        return value1
+
+
+@dataclass(frozen=True)
+class Forest:
+    """What all waves share: the trees and how they are trained. Travels with each task."""
+
+    folder: SideFolder
+    version: str
+    settings: tuple[TrainSettings, ...]  # of each member
+    caps: tuple[dict[int, RowCap], ...]  # of each member, by node
+    features: int
+    run: str
+    threads: int
+
+    def tree(self, member: int) -> LabelTree:
+        return _tree(str(self.folder.path() / str(member)), self.version)
+
+
+@lru_cache(maxsize=16)
+def _tree(folder: str, version: str) -> LabelTree:
+    """Opened once per worker process."""
+    return LabelTree.load(Path(folder))
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The units of a wave, and the tasks they are trained in, heaviest first."""
+
+    number: int
+    tasks: tuple[Task, ...]
+    works: tuple[Work, ...] = field(init=False)  # by place: the order in which tasks take them up
+    keys: tuple[int, ...] = field(init=False)  # of each work: what Spark puts into its task's partition
+
+    def __post_init__(self) -> None:
+        keys = partition_keys(len(self.tasks))
+        pairs = [(work, key) for task, key in zip(self.tasks, keys, strict=True) for work in task.works]
+        object.__setattr__(self, "works", tuple(work for work, _ in pairs))
+        object.__setattr__(self, "keys", tuple(key for _, key in pairs))
+
+    @property
+    def labels(self) -> int:
+        return sum(work.unit.matchers for work in self.works if work.piece == 0)
+
+
+def routed_rows(features: Rows, forest: Forest, wave: Wave) -> DataFrame:
+    """The training rows of all units of a wave, packed, in the partitions of their tasks and in the order of units."""
+    columns = ["indices", "values", "labels", "row_key", "row_hash"]
+    costs = ["relevance"] if forest.settings[0].cost_sensitive else []
+    routed = features.map([*columns, *costs], partial(_route, forest, wave), _PACKED)
+    placed = routed.repartition(len(wave.tasks), F.col("task"))
+    return placed.sortWithinPartitions("place")
+
+
+def training(forest: Forest, wave: Wave, loads: Accumulator[Loads]) -> ArrowFunction:
+    """From `routed_rows` to rows of the table matchers."""
+    return partial(_train, forest, wave, loads)
+
+
+def _route(forest: Forest, wave: Wave, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    members = sorted({work.member for work in wave.works})
+    places: dict[tuple[int, int], list[int]] = {}
+    for place, work in enumerate(wave.works):
+        places.setdefault((work.member, work.unit.unit), []).append(place)
+    routers = {
+        member: Router(
+            forest.tree(member),
+            [work.unit for work in wave.works if work.member == member and work.piece == 0],
+            forest.caps[member],
+            forest.settings[member].seed,
+        )
+        for member in members
+    }
+    out = _Strings()
+    task = TaskContext.get()
+    if task is None or task.partitionId() == 0:  # a unit that no row reaches is trained as well
+        for place, key in enumerate(wave.keys):
+            yield from out.add(key, place, None)
+    for table in groups_of_rows(batches):
+        X = _features_of(table, forest)
+        for member in members:
+            for unit, rows in routers[member].routed(_rows_of(table, X, forest, member)):
+                for payload in packed_rows(rows):
+                    for place in places[member, unit.unit]:
+                        yield from out.add(wave.keys[place], place, payload)
+    yield from out.rest()
+
+
+class _Strings:
+    """Packed strings on their way out, several a batch."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, int, bytes | None]] = []
+
+    def add(self, task: int, place: int, payload: bytes | None) -> Iterator[pa.RecordBatch]:
+        self._held.append((task, place, payload))
+        if len(self._held) >= _STRINGS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        if self._held:
+            columns = zip(*self._held, strict=True)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, _PACKED_ARROW, strict=True)]
+            self._held = []
+            yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED_ARROW)
+
+
+def groups_of_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches of features gathered into tables of a good size."""
+    held: list[pa.RecordBatch] = []
+    rows = entries = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        entries += len(batch.column("indices").flatten())
+        if rows >= _GROUP_ROWS or entries >= _GROUP_ENTRIES:
+            yield pa.Table.from_batches(held)
+            held, rows, entries = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _features_of(table: pa.Table, forest: Forest) -> Csr:
+    X = csr_of_lists(table["indices"], table["values"], forest.features, "features")
+    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= forest.features):
+        raise InputError(
+            f"the table features names feature {X.indices.max()}, but there are only {forest.features}: the tables of "
+            "this run do not belong together, run it again from vectorize on"
+        )
+    return X
+
+
+def _rows_of(table: pa.Table, X: Csr, forest: Forest, member: int) -> TrainingRows:
+    """Rows of the table features with targets by leaf position; labels outside the tree are left out."""
+    tree = forest.tree(member)
+    Y = by_leaf(table["labels"], None, tree)
+    relevance = totals = None
+    if forest.settings[member].cost_sensitive:
+        costs = by_leaf(table["labels"], table["relevance"], tree)
+        relevance, totals = costs.data, row_totals(costs)
+    return TrainingRows(table["row_key"].to_numpy(), table["row_hash"].to_numpy(), X, Y, relevance, totals)
+
+
+def by_leaf(labels: pa.ChunkedArray, values: pa.ChunkedArray | None, tree: LabelTree) -> Csr:
+    """Values of labels (1 where there are none) by leaf position."""
+    Y = csr_of_lists(labels, values, len(tree.position_of_label), "labels")
+    columns = max(Y.shape[1], int(Y.indices.max(initial=-1)) + 1)  # the tree may lack the last labels
+    return by_position(Csr(Y.indptr, Y.indices, Y.data, (Y.shape[0], columns)), tree, outside="drop")
+
+
+def _train(
+    forest: Forest, wave: Wave, loads: Accumulator[Loads], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for place, payloads in strings_by_place(batches):
+        work = wave.works[place]
+        tree, peak, started = forest.tree(work.member), PeakMemory(), time.process_time()
+        first, last = target_range(tree, work.unit)
+        settings = forest.settings[work.member]
+        rows = unpacked_rows(payloads, forest.features, last - first, settings.cost_sensitive)
+        unpacked = time.process_time()
+        trained = train_unit(
+            rows,
+            tree,
+            work.unit,
+            settings,
+            caps=forest.caps[work.member],
+            piece=(work.piece, work.pieces),
+            threads=forest.threads,
+        )
+        size, entries = len(rows), rows.X.nnz
+        del rows
+        weights = 0
+        for level in trained.levels:
+            weights += level.matchers.weights.nnz
+            yield from matcher_rows(tree, level, work.member, work.unit.unit, forest.run)
+        load = {
+            "rows": size,
+            "nnz": entries,
+            "weights": weights,
+            "unfinished": trained.unfinished,
+            "peak_bytes": peak.bytes(),
+            "seconds": time.process_time() - started,
+            "unpack_seconds": unpacked - started,
+        }
+        loads.add({(work.member, work.unit.unit, work.piece): load})
+
+
+def strings_by_place(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[object]]]:
+    """(place, its strings) one after the other, from batches in order of place. Strings are read in place."""
+    now: int | None = None
+    held: list[object] = []
+    for batch in batches:
+        places, payloads = batch.column("place").to_pylist(), batch.column("payload")
+        for number, place in enumerate(places):
+            if place != now:
+                if now is not None:
+                    yield now, held
+                now, held = place, []
+            payload = payloads[number]
+            if payload.is_valid:
+                held.append(payload.as_buffer())
+        del payloads
+    if now is not None:
+        yield now, held
+
+
+assert [f.name for f in ROWS] == TABLES["matchers"].names
