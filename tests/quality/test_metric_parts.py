@@ -1,0 +1,87 @@
+"""Parts of an evaluation, cut by rows and by labels, add up to the whole; profiles survive files."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from xmcspark.errors import InputError
+from xmcspark.matchers.predictions import Predictions
+from xmcspark.quality.label_profile import LabelProfile
+from xmcspark.quality.label_profile_files import load_profile, save_profile
+from xmcspark.quality.label_statistics import with_all_labels
+from xmcspark.quality.metric_parts import (
+    added_counts,
+    block_label_sums,
+    block_metrics,
+    counts_table,
+    cut_by_block,
+    no_label_sums,
+    no_row_sums,
+    with_bytes,
+)
+from xmcspark.quality.metrics import evaluate
+from xmcspark.quality.metrics_text import metrics_text
+from xmcspark.sparse.csr import as_csr
+from xmcspark.sparse.rows import take_rows
+
+KS = (1, 3, 10)
+
+
+def problem(rows=60, labels=30, k=5, seed=0):
+    rng = np.random.default_rng(seed)
+    ranked = np.array([rng.permutation(labels)[:k] for _ in range(rows)])
+    ranked[::7, 2:] = -1
+    scores = np.where(ranked >= 0, -np.arange(k, dtype=np.float32), -np.inf)
+    truth = as_csr(sp.random(rows, labels, 0.1, format="csr", random_state=rng, dtype=np.float32))
+    profile = LabelProfile.from_counts(rng.integers(0, 100, labels), 100)
+    return Predictions(ranked, scores), truth, profile
+
+
+@pytest.mark.parametrize("profile_of", [lambda p: p, lambda p: LabelProfile.plain(p.n_labels)])
+def test_parts_cut_by_rows_and_labels_add_up_to_the_whole(tmp_path, profile_of):
+    predictions, truth, profile = problem()
+    profile = profile_of(profile)
+    save_profile(profile, tmp_path)
+    opened = load_profile(tmp_path)
+    sums, tables = [], {}
+    for rows in np.array_split(np.random.default_rng(1).permutation(60), 4):
+        some = Predictions(predictions.labels[rows], predictions.scores[rows])
+        part = block_metrics(some, take_rows(truth, rows), opened, KS)
+        sums.append(part.rows.values.tobytes())
+        for block, table in cut_by_block(counts_table(part.labels), block_labels=7, most_labels=2):
+            assert len(table) <= 2
+            tables.setdefault(block, []).append(table)
+    assert sorted(tables) == [0, 1, 2, 3, 4]
+    parts = [block_label_sums(added_counts(some), opened, KS).values.tobytes() for some in tables.values()]
+    labels = with_all_labels(with_bytes(no_label_sums(opened, KS), *parts), opened)
+    found = with_bytes(no_row_sums(opened, KS), *sums).to_rows() + labels.to_rows()
+    expected = evaluate(predictions, truth, profile, KS)
+    assert [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected]
+
+
+def test_no_counts_add_up_to_none():
+    assert added_counts([np.empty((0, 8), np.int64)]).shape == (0, 8)
+
+
+def test_a_label_beyond_the_profile_names_the_remedy():
+    predictions, truth, profile = problem()
+    with pytest.raises(InputError, match=r"label 29 occurs .* the table labels ends at 9"):
+        block_metrics(predictions, truth, profile.take(np.arange(10)), KS)
+
+
+def test_the_text_has_a_line_for_each_metric_and_a_column_for_each_k():
+    predictions, truth, profile = problem()
+    rows = evaluate(predictions, truth, profile, KS)
+    lines = metrics_text(rows).splitlines()
+    assert lines[0].split() == ["%", "@1", "@3", "@10"]
+    assert [line.split()[0] for line in lines[1:]] == ["P", "R", "nDCG", "PSP"]
+    value = next(row.value for row in rows if (row.metric, row.k, row.bin) == ("P", 3, "all"))
+    assert lines[1].split()[2] == f"{100 * value:.2f}"
+
+
+def test_the_text_leaves_out_what_is_not_known():
+    predictions, truth, _ = problem()
+    assert "PSP" not in metrics_text(evaluate(predictions, truth))
+    empty = as_csr(sp.csr_matrix(truth.shape, dtype=np.float32))
+    assert metrics_text(evaluate(predictions, empty)).splitlines()[2].split() == ["R", "-", "-", "-", "-"]
+    assert "nothing to evaluate" in metrics_text([])

@@ -1,0 +1,1 @@
+"""Serving: the bundle a published run consists of, and predictions from it."""

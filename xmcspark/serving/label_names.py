@@ -1,0 +1,69 @@
+"""Keys and texts of labels by id, as flat arrays: mapped into memory, read only where a prediction points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from xmcspark.errors import InputError
+from xmcspark.store.arrays import load_arrays, save_arrays
+
+_KIND = "label names"
+_VERSION = 1
+_PARTS = ("key", "text")
+
+
+class LabelNames:
+    """Keys and texts of labels. Ids without a label have empty ones."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+        self._arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self._arrays["key.offsets"]) - 1
+
+    def key(self, label: int) -> str:
+        return self._part("key", label)
+
+    def text(self, label: int) -> str:
+        return self._part("text", label)
+
+    def _part(self, part: str, label: int) -> str:
+        offsets = self._arrays[f"{part}.offsets"]
+        if not 0 <= label < len(offsets) - 1:
+            raise InputError(f"label {label} is not one of 0 to {len(offsets) - 2}")
+        start, stop = offsets[label], offsets[label + 1]
+        return self._arrays[f"{part}.bytes"][start:stop].tobytes().decode("utf-8")
+
+    def save(self, folder: Path) -> None:
+        save_arrays(folder, _KIND, _VERSION, {"labels": len(self)}, self._arrays)
+
+    @staticmethod
+    def load(folder: Path) -> LabelNames:
+        _, arrays = load_arrays(folder, _KIND, _VERSION)
+        for part in _PARTS:
+            offsets, values = arrays.get(f"{part}.offsets"), arrays.get(f"{part}.bytes")
+            if offsets is None or values is None or not len(offsets) or offsets[-1] != len(values):
+                raise InputError(f"{folder}: the arrays of {part} do not fit together; copy the bundle again")
+        return LabelNames(arrays)
+
+    @staticmethod
+    def of(ids: np.ndarray, keys: pa.Array, texts: pa.Array) -> LabelNames:
+        """From columns of the `labels` table in any order."""
+        size = int(ids.max(initial=-1)) + 1
+        row = np.full(size, -1, np.int64)
+        row[ids] = np.arange(len(ids))
+        at = pa.array(row, mask=row < 0)
+        arrays: dict[str, np.ndarray] = {}
+        for part, column in zip(_PARTS, (keys, texts), strict=True):
+            column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            placed = column.cast(pa.large_string()).take(at).fill_null("")
+            _, offsets, values = placed.buffers()
+            arrays[f"{part}.offsets"] = np.frombuffer(offsets, np.int64, size + 1).copy()
+            used = int(arrays[f"{part}.offsets"][-1])
+            arrays[f"{part}.bytes"] = (
+                np.frombuffer(values, np.uint8, used).copy() if used else np.empty(0, np.uint8)
+            )
+        return LabelNames(arrays)
