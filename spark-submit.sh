@@ -4,9 +4,19 @@
 set -euo pipefail
 shopt -s nullglob
 
-# Jobs: name | where it runs | extras it needs | what it does. "local" runs in the environment's python; jobs
-# that run on Spark will say "spark" and take the options after "--" for the real spark-submit.
+# Jobs: name | where it runs | extras it needs | what it does. "local" runs in the environment's python; "spark" runs by
+# the real spark-submit, which gets the options after "--".
 jobs=(
+  "refresh|spark||from logs to a published model: all of the stages below, skipping what is finished"
+  "ingest|spark||read new or changed days of the raw logs"
+  "corpus|spark||make instances and labels from a window of days, or from a ready corpus"
+  "vectorize|spark||learn the vocabulary and turn texts into sparse rows"
+  "index|spark||compute label features and build the label tree"
+  "train|spark||train the matchers of the tree"
+  "predict|spark||predict the best labels of the test split"
+  "evaluate|spark||measure the predictions"
+  "publish|spark||make a run the one that is served, or roll back to one (--run ID)"
+  "prune|spark||delete runs that are neither served nor kept"
   "bench|local|bench|compare with PECOS, omikuji, napkinxc, scikit-learn, MKL on this machine"
   "config|local||print a configuration to start from, or check one and print it resolved"
 )
@@ -20,11 +30,13 @@ log=$root/build/setup.log
 
 usage() {
   cat <<'TEXT'
-usage: ./spark-submit.sh JOB [options of the job]
+usage: ./spark-submit.sh JOB --config FILE [--date DAY] [--set KEY=VALUE ...] [-- options of spark-submit]
        ./spark-submit.sh setup [--extras test,bench,neural] [--python PYTHON]
 
 setup only makes or updates the environment (.venv); any job does that by itself when needed.
-Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 this machine lacks something.
+Without options after "--", jobs run on this machine (local[*], conf/spark-local.conf).
+Exit codes: 0 done, 1 failed, 2 wrong arguments or configuration, 3 this machine lacks something, 4 unusable input,
+5 try again (lost machines, storage), 6 refused by a quality gate, 7 another publisher was faster.
 Jobs (JOB --help lists the options):
 TEXT
   local job
@@ -261,6 +273,7 @@ main() {
     exec 9>&- # the job may run for hours
     case $kind in
       local) run_local "$@" ;;
+      spark) run_local submit "$@" ;;
     esac
   done
   printf 'xmcspark: there is no job %s\n\n' "$1" >&2

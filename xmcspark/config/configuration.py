@@ -14,14 +14,20 @@ from typing import Any
 from xmcspark.config.overrides import merged, parse_override, put_all
 from xmcspark.config.presets import METHODS
 from xmcspark.config.reading import Reader, section, share_keys, to_plain
-from xmcspark.config.sections import EnsembleSettings, InputSettings, RunSettings
+from xmcspark.config.sections import EnsembleSettings, InputSettings, RefreshSettings, RunSettings
 from xmcspark.config.setting import check_settings, setting
 from xmcspark.config.value_types import shown
 from xmcspark.config.yaml_text import parse
+from xmcspark.corpus.corpus_settings import CorpusSettings
+from xmcspark.corpus.ingest_settings import IngestSettings
+from xmcspark.corpus.sample_settings import SampleSettings
 from xmcspark.errors import ConfigError
-from xmcspark.matchers.settings import PredictSettings, TrainSettings
+from xmcspark.labels.settings import PifaSettings
+from xmcspark.matchers.settings import PredictSettings, TrainJobSettings
+from xmcspark.quality.settings import EvaluateSettings
+from xmcspark.store.publish_settings import PublishSettings
 from xmcspark.text.settings import TfidfSettings
-from xmcspark.tree.params import TreeParams
+from xmcspark.tree.params import TreeSettings
 
 
 @dataclass(frozen=True)
@@ -38,12 +44,19 @@ class Config:
         maximum=2**63 - 1,
     )
     run: RunSettings = section(RunSettings)
+    refresh: RefreshSettings = section(RefreshSettings)
     input: InputSettings = section(InputSettings)
+    sample: SampleSettings = section(SampleSettings)
+    ingest: IngestSettings = section(IngestSettings)
+    corpus: CorpusSettings = section(CorpusSettings)
     text: TfidfSettings = section(TfidfSettings)
-    tree: TreeParams = section(TreeParams, not_keys=("threads",))
+    pifa: PifaSettings = section(PifaSettings)
+    tree: TreeSettings = section(TreeSettings, not_keys=("threads",))
     ensemble: EnsembleSettings = section(EnsembleSettings)
-    train: TrainSettings = section(TrainSettings)
+    train: TrainJobSettings = section(TrainJobSettings)
     predict: PredictSettings = section(PredictSettings)
+    evaluate: EvaluateSettings = section(EvaluateSettings)
+    publish: PublishSettings = section(PublishSettings)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -5,8 +5,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
-from xmcspark.config.setting import check_settings, setting
+from xmcspark.config.setting import Rule, check_settings, setting
+
+
+def _is_day(value: Any) -> bool:
+    try:
+        return value is None or (len(value) == 10 and bool(date.fromisoformat(value)))
+    except (TypeError, ValueError):
+        return False
+
+
+_DAY = Rule(_is_day, "a day such as 2026-01-31, or null")
 
 
 @dataclass(frozen=True)
@@ -16,6 +28,13 @@ class RunSettings:
     root: str = setting("runs", "Folder or URI (s3://, hdfs://) under which all runs live.")
     id: str | None = setting(None, "Name of the run's folder under root; null lets the job choose it.")
     base: str | None = setting(None, "Id of the run to start from; null is the one published last.")
+    date: str | None = setting(
+        None, "Last day of the logs to use, as YYYY-MM-DD (--date); null is the latest there is.", rule=_DAY
+    )
+    keep: int = setting(
+        3, "Published runs that prune keeps, the newest: what can be rolled back to.", minimum=1
+    )
+    keep_days: float = setting(7.0, "Days for which prune keeps runs that were not published.", minimum=0)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -38,6 +57,10 @@ class InputSettings:
     """What a run learns from: dated logs, or a corpus that is ready."""
 
     logs: str | None = setting(None, "Folder or URI of dated raw logs; give this, or train and labels.")
+    sample: bool = setting(
+        False,
+        "Write sample logs (section sample) to input.logs first; never over logs that are not a sample.",
+    )
     train: str | None = setting(
         None,
         "Parquet (id, text, labels[, relevance]) or text in the XMC repository's format: what to train on.",
@@ -59,6 +82,8 @@ class InputSettings:
             return [
                 f"logs and input.{given[0]} are both given: a run learns from logs or from a ready corpus"
             ]
+        if self.sample and self.logs is None:
+            return ["sample is true without input.logs: name the folder that the sample logs go to"]
         if self.test is not None and self.train is None:
             return ["test is given without input.train: there is nothing to train on"]
         return []
@@ -73,6 +98,24 @@ class EnsembleSettings:
         "average",
         "How predictions are fused: by mean score, by 1 / (60 + rank), or by scores normalised per instance.",
         choices=("average", "rank", "normalised"),
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class RefreshSettings:
+    """What a run takes over from its base run. Labels keep their ids in either case."""
+
+    mode: str = setting(
+        "full",
+        "full learns vocabulary and tree anew, a new generation; append keeps the base's feature ids and idf and adds "
+        "new ones.",
+        choices=("full", "append"),
+    )
+    examples: int = setting(
+        0, "Test instances printed at the end with their predictions, text and all.", minimum=0, maximum=100
     )
 
     def __post_init__(self) -> None:
