@@ -53,7 +53,10 @@ def _sums(steps: list[dict[str, Any]], facts: dict[str, dict[str, Any]]) -> list
                 total = {key: sum(have[part][key] for part in parts) for key in ("wall_s", "cpu_s")}
                 peak = max(have[part]["peak_mb"] for part in parts)
                 sums.append({"step": name, "system": system, **total, "peak_mb": peak})
-    return sums
+    measured = [
+        {**total, "system": system} for system in by_system for total in facts[system].get("sums", [])
+    ]
+    return sums + measured
 
 
 def _means(answers: list[dict[str, Any]], key: str) -> dict[str, dict[str, float]]:

@@ -55,6 +55,9 @@ SYSTEMS = {
     system.name: system
     for system in (
         _ours("xmcspark", STEPS),
+        System(
+            "xmcspark-spark", "run_spark.py", None, ("tfidf_fit_transform", "tree", "train", "predict_batch")
+        ),
         _pecos("pecos", _PECOS_STEPS),
         System("omikuji", "run_omikuji.py", "omikuji", _TRAIN_STEPS),
         System("napkinxc", "run_napkinxc.py", "napkinxc", _TRAIN_STEPS),

@@ -214,8 +214,15 @@ class TreeBuilder {
   }
 
   void compact(TreePart& part, TreeWorker& worker) {
-    std::shared_ptr<RowStore> store = stores_.take();
+    // All rows of a store that nobody else reads: in place.
+    const bool alone = (int64_t)part.members.size() == part.rows.count() && part.store.use_count() == 1;
+    std::shared_ptr<RowStore> store = alone ? part.store : stores_.take();
     part.rows = worker.compactor.compact(part.rows, Span<const int32_t>(part.members), *store);
+    if (alone) {  // only the root: many of its features are one label's
+      const int64_t entries = part.rows.end[part.rows.count() - 1];
+      part.rows.feature = store->feature.shrunk(entries);
+      part.rows.value = store->value.shrunk(entries);
+    }
     auto source = std::make_shared<std::vector<int32_t>>();
     source->reserve(part.members.size());
     for (int32_t r : part.members) source->push_back((*part.source)[r]);

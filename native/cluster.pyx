@@ -2,27 +2,12 @@
 
 import numpy as np
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libcpp.vector cimport vector
 
-ctypedef const int64_t read_int64
-ctypedef const int32_t read_int32
-ctypedef const float read_float
-ctypedef const double read_double
-ctypedef const uint8_t read_uint8
-
+from views cimport CsrView, Flags, Ints, Longs, Span, flags, floats, ints, longs, read_only
 
 cdef extern from "cluster.h" namespace "xmc" nogil:
-    cdef cppclass Span[T]:
-        Span()
-        Span(T*, int64_t)
-
-    cdef cppclass CsrView:
-        Span[read_int64] indptr
-        Span[read_int32] indices
-        Span[read_float] data
-        int64_t cols
-
     cdef cppclass LabelRows:
         pass
 
@@ -32,7 +17,7 @@ cdef extern from "cluster.h" namespace "xmc" nogil:
     LabelRows load_rows(const CsrView&, RowStore&) except +
 
     cdef cppclass FeatureCompactor:
-        LabelRows compact(const LabelRows&, Span[read_int32], RowStore&) except +
+        LabelRows compact(const LabelRows&, Ints, RowStore&) except +
 
     cdef cppclass SplitSettings:
         int iterations
@@ -40,22 +25,22 @@ cdef extern from "cluster.h" namespace "xmc" nogil:
         int threads
 
     cdef cppclass TreeShape:
-        vector[Span[read_int64]] child_ptr
+        vector[Longs] child_ptr
         vector[int64_t] first
         int root_level, stop
 
     cdef cppclass TreeSettings:
         SplitSettings split
         uint64_t seed
-        Span[read_double] keep
-        Span[read_uint8] dense
+        Span[const double] keep
+        Flags dense
 
     cdef cppclass LevelStats:
         double seconds
         int64_t splits, passes, centre_length
 
     cdef cppclass TreeBuilder:
-        TreeBuilder(const TreeShape&, const TreeSettings&, Span[read_int64], Span[int32_t], Span[int64_t]) except +
+        TreeBuilder(const TreeShape&, const TreeSettings&, Longs, Span[int32_t], Span[int64_t]) except +
         vector[LevelStats] build(const CsrView&) except +
 
 
@@ -71,10 +56,9 @@ cdef extern from "wide_means.h" namespace "xmc" nogil:
 
 cdef CsrView view(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data, int64_t cols):
     cdef CsrView z
-    z.indptr = Span[read_int64](&indptr[0], indptr.shape[0])
-    if indices.shape[0]:
-        z.indices = Span[read_int32](&indices[0], indices.shape[0])
-        z.data = Span[read_float](&data[0], data.shape[0])
+    z.indptr = longs(indptr)
+    z.indices = ints(indices)
+    z.data = floats(data)
     z.cols = cols
     return z
 
@@ -100,7 +84,7 @@ def balanced_order(const int64_t[::1] indptr, const int32_t[::1] indices, const 
         raise ValueError("one entry of first, keep and dense per level of clusters is needed")
     for array in child_ptr:
         level = array
-        shape.child_ptr.push_back(Span[read_int64](&level[0], level.shape[0]))
+        shape.child_ptr.push_back(longs(level))
         if shape.child_ptr.size() == <size_t> stop:
             nodes = level[level.shape[0] - 1]
     for t in range(levels):
@@ -111,16 +95,15 @@ def balanced_order(const int64_t[::1] indptr, const int32_t[::1] indices, const 
     settings.split.tolerance = tolerance
     settings.split.threads = threads
     settings.seed = seed
-    settings.keep = Span[read_double](&keep[0], levels)
-    settings.dense = Span[read_uint8](&dense[0], levels)
+    settings.keep = read_only[double](&keep[0], levels)
+    settings.dense = flags(dense)
     out_order = np.empty(rows, np.int32)
     out_node_size = np.zeros(nodes, np.int64)
     cdef int32_t[::1] order = out_order
     cdef int64_t[::1] node_size = out_node_size
     cdef vector[LevelStats] stats
     cdef TreeBuilder* builder = new TreeBuilder(
-        shape, settings, Span[read_int64](&labels[0], rows), Span[int32_t](&order[0], rows),
-        Span[int64_t](&node_size[0], nodes))
+        shape, settings, longs(labels), Span[int32_t](&order[0], rows), Span[int64_t](&node_size[0], nodes))
     try:
         with nogil:
             stats = builder.build(z)
@@ -146,6 +129,7 @@ def wide_clusters(const int64_t[::1] indptr, const int32_t[::1] indices, const f
     out = np.empty(rows, np.int32)
     cdef int32_t[::1] cluster = out
     cdef const int32_t[::1] every = np.arange(rows, dtype=np.int32)
+    cdef Ints members = ints(every)
     settings.clusters = clusters
     settings.iterations = iterations
     settings.tolerance = tolerance
@@ -153,6 +137,6 @@ def wide_clusters(const int64_t[::1] indptr, const int32_t[::1] indices, const f
     settings.threads = threads
     with nogil:
         loaded = load_rows(z, loaded_store)
-        compacted = compactor.compact(loaded, Span[read_int32](&every[0], rows), store)
+        compacted = compactor.compact(loaded, members, store)
         found = means.run(compacted, settings, Span[int32_t](&cluster[0], rows))
     return out, found

@@ -5,12 +5,7 @@ import numpy as np
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
 
-cdef extern from "span.h" namespace "xmc" nogil:
-    cdef cppclass Span[T]:
-        pass
-
-cdef extern from "read_only.h" namespace "xmc" nogil:
-    Span[const T] read_only[T](const T* data, int64_t size)
+from views cimport Span, read_only
 
 cdef extern from "csr_check.h" namespace "xmc" nogil:
     cdef enum class CsrFault:

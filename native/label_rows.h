@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
+#include "huge_pages.h"
 #include "span.h"
 
 namespace xmc {
@@ -16,22 +19,52 @@ namespace xmc {
 // One unit is 2^15: an error of 1.5e-5 per value, far below what moves a label.
 constexpr double kGrid = 32768.0;
 
-// Storage that grows and is not cleared.
-template <class T>
+// Storage that grows and is not cleared. A table by feature is visited at random: on huge pages when it is large.
+template <class T, bool kTable = false>
 class Buffer {
  public:
   Span<T> take(int64_t n) {
     if (n > capacity_) {
-      items_.reset(new T[n]);
+      items_.reset();
+      capacity_ = 0;
+      items_.reset(allocate(n));
+      capacity_ = n;
+    }
+    return {items_.get(), n};
+  }
+
+  // The first n items; the rest of the memory is given back.
+  Span<T> shrunk(int64_t n) {
+    if (void* less = n > 0 && n < capacity_ ? std::realloc(items_.get(), (size_t)n * sizeof(T)) : nullptr) {
+      (void)items_.release();
+      items_.reset(static_cast<T*>(less));
       capacity_ = n;
     }
     return {items_.get(), n};
   }
 
  private:
-  std::unique_ptr<T[]> items_;
+  struct Free {
+    void operator()(T* items) const { std::free(items); }
+  };
+
+  static T* allocate(int64_t n) {
+    size_t bytes = (size_t)n * sizeof(T);
+    const bool huge = kTable && bytes >= 2 * kHugePage;
+    const size_t align = huge ? kHugePage : 64;
+    bytes = (bytes + align - 1) / align * align;
+    T* items = static_cast<T*>(std::aligned_alloc(align, bytes));
+    if (!items) throw std::bad_alloc();
+    if (huge) advise_huge_pages(items, bytes);
+    return items;
+  }
+
+  std::unique_ptr<T, Free> items_;
   int64_t capacity_ = 0;
 };
+
+template <class T>
+using Table = Buffer<T, true>;
 
 // A row's entries are feature[p], value[p] for begin[r] <= p < end[r].
 struct LabelRows {
@@ -119,7 +152,8 @@ inline LabelRows load_rows(const CsrView& z, RowStore& store) {
 // costs what it holds and not the number of features.
 class FeatureCompactor {
  public:
-  // The rows `members` of `from`, in that order, without the features that one row alone has.
+  // The rows `members` of `from`, in that order, without the features that one row alone has. `store` may be that
+  // of `from` if the members are increasing: what is written never passes what is read.
   LabelRows compact(const LabelRows& from, Span<const int32_t> members, RowStore& store) {
     const int64_t kept = number_features(from, members);
     int64_t entries = 0;
@@ -128,9 +162,10 @@ class FeatureCompactor {
     int64_t at = 0;
     for (int64_t i = 0; i < members.size(); ++i) {
       const int32_t r = members[i];
+      const int64_t begin = from.begin[r], end = from.end[r];
       int64_t own = from.own[r];
       out.begin[i] = at;
-      for (int64_t p = from.begin[r]; p < from.end[r]; ++p) {
+      for (int64_t p = begin; p < end; ++p) {
         const int32_t id = number_[from.feature[p]];
         const int64_t v = from.value[p];
         out.feature[at] = id;
@@ -168,7 +203,7 @@ class FeatureCompactor {
     return kept;
   }
 
-  Buffer<int32_t> numbers_;
+  Table<int32_t> numbers_;
   Span<int32_t> number_;  // rows with the feature, then its new number; 0 between calls
   Buffer<int32_t> met_store_;
   Span<int32_t> met_;

@@ -36,7 +36,11 @@ struct NodeProblem {
 // Scratch of one thread, as long as X has columns; all zero between uses.
 struct FeatureMap {
   std::vector<int32_t> slot;
-  explicit FeatureMap(int64_t cols) : slot((size_t)cols, 0) {}
+  explicit FeatureMap(int64_t cols) {
+    slot.reserve((size_t)cols);
+    advise_huge_pages(slot.data(), (size_t)cols * sizeof(int32_t));
+    slot.resize((size_t)cols, 0);
+  }
   // slot[features[i]] = i + 1
   void set(const std::vector<int32_t>& features) {
     for (size_t i = 0; i < features.size(); ++i) slot[features[i]] = (int32_t)i + 1;
@@ -48,9 +52,19 @@ struct FeatureMap {
 
 namespace detail {
 
-inline void prefetch_slots(const CsrView& X, Span<const int32_t> rows, int64_t r, const std::vector<int32_t>& slot) {
-  if (r >= rows.size()) return;
-  for (int32_t f : X.row_indices(rows[r])) __builtin_prefetch(&slot[f], 1);
+// Fetches ahead of row r: the slots of the next one's features, and the features of one that comes later.
+inline void look_ahead(const CsrView& X, Span<const int32_t> rows, int64_t r, const std::vector<int32_t>& slot,
+                       bool values) {
+  constexpr int64_t kRowsAhead = 6, kEntriesPerLine = 16;
+  if (r + kRowsAhead < rows.size()) {
+    const int64_t from = X.indptr[rows[r + kRowsAhead]], to = X.indptr[rows[r + kRowsAhead] + 1];
+    for (int64_t p = from; p < to; p += kEntriesPerLine) {
+      __builtin_prefetch(X.indices.ptr + p);
+      if (values) __builtin_prefetch(X.data.ptr + p);
+    }
+  }
+  if (r + 1 >= rows.size()) return;
+  for (int32_t f : X.row_indices(rows[r + 1])) __builtin_prefetch(&slot[f], 1);
 }
 
 // Marks each feature of the rows: -1 seen once, -2 seen more often (or `fold_singles` is off).
@@ -58,7 +72,7 @@ inline int64_t count_features(const CsrView& X, Span<const int32_t> rows, bool f
                               const std::vector<int32_t>& slots) {
   int64_t nnz = 0;
   for (int64_t r = 0; r < rows.size(); ++r) {
-    prefetch_slots(X, rows, r + 1, slots);
+    look_ahead(X, rows, r, slots, false);
     const auto indices = X.row_indices(rows[r]);
     nnz += indices.size();
     for (int32_t f : indices) slot[f] = slot[f] == 0 && fold_singles ? -1 : -2;
@@ -92,7 +106,7 @@ inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool 
   Span<Entry> shared(out.shared);
   int64_t at = 0;
   for (int64_t r = 0; r < n; ++r) {
-    detail::prefetch_slots(X, rows, r + 1, map.slot);
+    detail::look_ahead(X, rows, r, map.slot, true);
     out.start[r] = at;
     out.single_start[r] = (int64_t)out.singles.size();
     const auto indices = X.row_indices(rows[r]);

@@ -6,19 +6,7 @@ from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
 from libcpp cimport bool as cbool
 
-cdef extern from "span.h" namespace "xmc" nogil:
-    cdef cppclass Span[T]:
-        Span() except +
-        Span(T* data, int64_t size) except +
-
-    cdef cppclass CsrView:
-        Span[const int64_t] indptr
-        Span[const int32_t] indices
-        Span[const float] data
-        int64_t cols
-
-cdef extern from "read_only.h" namespace "xmc" nogil:
-    Span[const T] read_only[T](const T* data, int64_t size)
+from views cimport CsrView, Span, floats, ints, longs, read_only
 
 cdef extern from "<atomic>" namespace "std" nogil:
     cdef cppclass atomic[T]:
@@ -69,9 +57,9 @@ def product(const int64_t[::1] a_indptr, const int32_t[::1] a_indices, const flo
     cdef Product[floating] p
     cdef ProductRows out
     cdef ProductCounts counts
-    p.A.indptr = read_only[int64_t](&a_indptr[0], rows + 1)
-    p.A.indices = read_only[int32_t](&a_indices[0], a_indices.shape[0])
-    p.A.data = read_only[float](&a_data[0], a_data.shape[0])
+    p.A.indptr = longs(a_indptr)
+    p.A.indices = ints(a_indices)
+    p.A.data = floats(a_data)
     p.indptr = read_only[int64_t](&b_indptr[0], b_indptr.shape[0])
     p.indices = read_only[int32_t](&b_indices[0], b_indices.shape[0])
     p.data = read_only(<const floating*> &b_data[0], b_data.shape[0])

@@ -210,6 +210,11 @@ cdef class Counter:
     def documents(self):
         return self.counter.get().documents()
 
+    @property
+    def held(self):
+        """Distinct grams in memory, counted once for each thread that met them."""
+        return self.counter.get().held()
+
     def merge(self):
         """Ends the counting; needed before what follows."""
         with nogil:

@@ -73,6 +73,12 @@ class CorpusCounter {
     documents_ += documents.size();
   }
   int64_t documents() const { return documents_; }
+  // Distinct grams in memory; a gram that several workers met counts for each.
+  int64_t held() const {
+    int64_t grams = 0;
+    for (const auto& worker : workers_) grams += worker->dictionary.grams();
+    return grams;
+  }
 
   // Ends the counting: one dictionary, and the grams of each vectorizer in order.
   void merge() {

@@ -60,6 +60,7 @@ cdef extern from "text_count.h" namespace "xmc" nogil:
         CorpusCounter(const TextShape&, int) except +
         void add(const Documents&, cbool) except +
         int64_t documents()
+        int64_t held()
         void merge() except +
         int64_t grams(int)
         void counts(int, Span[int64_t], Span[int64_t]) except +

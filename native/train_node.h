@@ -45,15 +45,17 @@ class NodeTrainer {
 
   // The node's rows, features and targets: once, before any group.
   void open(const LevelProblem& level, int64_t node) {
+    const int64_t from = level.node_rows_ptr[node], to = level.node_rows_ptr[node + 1];
+    const Span<const int32_t> rows = level.node_rows.slice(from, to);
+    const bool same = same_problem(level, rows);
     if (level_ && warm()) map_.clear(problem_.features);
     level_ = &level;
     seed_ = level.node_seed[node];
     first_child_ = level.child_ptr[node];
     children_ = level.child_ptr[node + 1] - first_child_;
-    const int64_t from = level.node_rows_ptr[node], to = level.node_rows_ptr[node + 1];
-    rows_ = level.node_rows.slice(from, to);
+    rows_ = rows;
     whole_ = level.whole.empty() ? level.whole : level.whole.slice(from, to);
-    build_node_problem(level.X, rows_, !warm(), map_, problem_);
+    if (!same) build_node_problem(level.X, rows_, !warm(), map_, problem_);
     if (warm()) map_.set(problem_.features);
     collect_targets();
     out_.weights.assign((size_t)children_, {});
@@ -102,6 +104,12 @@ class NodeTrainer {
     float target, relevance;
   };
   bool warm() const { return level_->W.indptr.size() > 1; }
+
+  // Whether the node before had the same rows, as siblings do when the beam opens all of them.
+  bool same_problem(const LevelProblem& level, Span<const int32_t> rows) const {
+    if (!level_ || warm() || level.W.indptr.size() > 1 || level_->X.indices.ptr != level.X.indices.ptr) return false;
+    return rows.size() == rows_.size() && std::equal(rows.begin(), rows.end(), rows_.begin());
+  }
 
   static int64_t first_at_least(Span<const int32_t> indices, int64_t column) {
     return std::lower_bound(indices.begin(), indices.end(), (int32_t)column) - indices.begin();

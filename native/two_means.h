@@ -116,7 +116,7 @@ class TwoMeans {
     sum_all_ = clear(tables_[1]);
   }
 
-  Span<Sum> clear(Buffer<Sum>& table) {
+  Span<Sum> clear(Table<Sum>& table) {
     Span<Sum> out = table.take(rows_->features);
     std::fill(out.begin(), out.end(), 0);
     return out;
@@ -254,7 +254,7 @@ class TwoMeans {
   Span<const int32_t> members_;
   SplitSettings settings_;
   Span<uint8_t> left_;
-  Buffer<Sum> tables_[2];
+  Table<Sum> tables_[2];
   Span<Sum> sum_left_, sum_all_;          // t and s
   double norm_left_ = 0, norm_right_ = 0;  // |t|^2 and |s-t|^2
   std::vector<int32_t> list_, moved_;      // positions in members_

@@ -1,8 +1,11 @@
-# Typed memoryviews and Csr objects as the read-only views of span.h.
+# The views of span.h, and typed memoryviews and Csr objects as read-only ones.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 
-cdef extern from "span.h" namespace "xmc":
+cdef extern from "span.h" namespace "xmc" nogil:
+    cdef cppclass Span[T]:
+        Span()
+        Span(T* data, int64_t size)
     cdef cppclass Floats "xmc::Span<const float>":
         Floats()
         Floats(const float* data, int64_t size)
@@ -23,6 +26,10 @@ cdef extern from "span.h" namespace "xmc":
         Ints indices
         Floats data
         int64_t cols
+
+
+cdef extern from "read_only.h" namespace "xmc" nogil:
+    Span[const T] read_only[T](const T* data, int64_t size)
 
 
 cdef inline Floats floats(const float[::1] a) noexcept:

@@ -82,6 +82,13 @@ class Job:
         extra = {"start_mb": start_mb, "p50_ms": p50 * 1e3, "p99_ms": p99 * 1e3}
         self._steps.append({"step": step, "system": self.system, **record, **extra})
 
+    def record(self, step, wall_s):
+        """A step that something else timed; its CPU time and memory are not known."""
+        if self.wants(step):
+            self._steps.append(
+                {"step": step, "system": self.system, "wall_s": wall_s, "cpu_s": 0.0, "peak_mb": 0.0}
+            )
+
     def finish(self):
         answer = {"steps": self._steps, "facts": self.facts}
         self.path.with_suffix(".answer").write_text(json.dumps(answer, default=float))
