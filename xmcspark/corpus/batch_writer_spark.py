@@ -3,7 +3,6 @@ written. One job and one folder for many days: a job a day would cost more than 
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,11 +49,6 @@ class Written:
         self.example = self.example or other.example
         for reason, records in other.bad.items():
             self.bad[reason] = self.bad.get(reason, 0) + records
-
-
-def new_batch() -> str:
-    """Unlike any other, so that no two writers ever share a folder and nothing is written twice into one."""
-    return uuid.uuid4().hex[:16]
 
 
 def write_batch(checked: DataFrame, uri: str, day_bytes: int, all_bytes: int) -> None:

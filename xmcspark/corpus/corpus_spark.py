@@ -12,15 +12,11 @@ from pyspark.sql import functions as F
 from xmcspark.corpus.day_window import DayWindow, check_data, day_window
 from xmcspark.corpus.exclude_spark import exclusions
 from xmcspark.corpus.from_logs_spark import keyed_logs
-from xmcspark.corpus.from_repository_spark import files_of, filter_rows, keyed_repository
-from xmcspark.corpus.from_tables_spark import clean_rows, keyed_tables
+from xmcspark.corpus.from_repository_spark import files_of, filter_rows, given_repository
+from xmcspark.corpus.from_tables_spark import given_tables
+from xmcspark.corpus.given_corpus_spark import GivenCorpus, keyed_rows
 from xmcspark.corpus.input_files_spark import clear_read_errors, format_of, found, listing, read_parquet
-from xmcspark.corpus.instances_spark import (
-    instance_counts,
-    mapped_instances,
-    numbered_instances,
-    write_counted,
-)
+from xmcspark.corpus.instances_spark import instance_counts, mapped_instances, write_counted
 from xmcspark.corpus.interactions_spark import dates_available, days, interaction_versions, read_interactions
 from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
 from xmcspark.corpus.label_ids_spark import (
@@ -29,10 +25,10 @@ from xmcspark.corpus.label_ids_spark import (
     label_table,
     label_use,
     laid_out,
-    write_numbered_labels,
 )
+from xmcspark.corpus.log_source_spark import log_source
+from xmcspark.corpus.numbered_corpus_spark import write_numbered
 from xmcspark.errors import ConfigError, InputError
-from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
 from xmcspark.store.stage import Context, Stage, read_table
 
@@ -41,18 +37,16 @@ log = logging.getLogger(__name__)
 
 def make_corpus(context: Context) -> None:
     with clear_read_errors("input"):
-        corpus = _source(context)
-        tell("corpus", "counting labels")
-        facts: dict[str, Any] = dict(corpus.notes)
-        if corpus.numbered:
-            use, counts = write_numbered_labels(context, corpus)
+        if _from_logs(context):
+            facts = _write_keyed(context, _keyed_logs(context))
         else:
-            use = label_use(context, corpus)
-            table = laid_out(label_table(context, corpus, use), use)
-            counts = write_counted(context, "labels", table, label_counts())
-        labels = read_table(context.spark, context.run, "labels")
-        facts |= counts | _write_instances(context, corpus, use, labels)
-        _write_exclude(context, corpus, use, labels)
+            given = _given(context)
+            # With a base run labels have their ids from it, by key.
+            if given.numbered is not None and context.base is None:
+                facts = write_numbered(context, given)
+                _write_exclude(context, _numbers(read_table(context.spark, context.run, "labels")))
+            else:
+                facts = _write_keyed(context, keyed_rows(context, given))
     for split in ("train", "test"):
         facts[f"{split}_rows_dropped"] = facts.get(f"{split}_rows_read", 0) - facts[f"{split}_instances"]
     context.note(**facts)
@@ -64,21 +58,23 @@ def external_state(context: Context) -> Any:
     if not _from_logs(context):
         return {name: _listed(context, name) for name in ("train", "test", "labels", "exclude")}
     window = _window(context)
-    versions = interaction_versions(context.fs, context.run.root, window.first, window.last)
+    versions = interaction_versions(context.fs, _place(context), window.first, window.last)
     return {day.isoformat(): version for day, version in versions.items()}
 
 
-def _source(context: Context) -> KeyedCorpus:
-    if _from_logs(context):
-        window = _window(context)
-        context.note(first_day=str(window.first), last_day=str(window.last), test_from=str(window.test_from))
-        frame = read_interactions(context.spark, context.fs, context.run.root, window.first, window.last)
-        return keyed_logs(context, frame, window)
+def _keyed_logs(context: Context) -> KeyedCorpus:
+    window = _window(context)
+    context.note(first_day=str(window.first), last_day=str(window.last), test_from=str(window.test_from))
+    frame = read_interactions(context.spark, context.fs, _place(context), window.first, window.last)
+    return keyed_logs(context, frame, window)
+
+
+def _given(context: Context) -> GivenCorpus:
     uri = found(context, "train")
     assert uri is not None
     if format_of(context.fs, uri, "train") == "parquet":
-        return keyed_tables(context)
-    return keyed_repository(context)
+        return given_tables(context)
+    return given_repository(context)
 
 
 def _from_logs(context: Context) -> bool:
@@ -90,12 +86,16 @@ def _from_logs(context: Context) -> bool:
     return given.logs is not None
 
 
+def _place(context: Context) -> str:
+    return log_source(context.fs, context.config).place(context.fs, context.run.root)
+
+
 def _window(context: Context) -> DayWindow:
     """The days to read; InputError if those to train or to evaluate on hold nothing."""
-    fs, root = context.fs, context.run.root
-    ingested = dates_available(fs, root)
+    fs, place = context.fs, _place(context)
+    ingested = dates_available(fs, place)
     window = day_window(context.config.corpus, context.config.run.date, ingested)
-    inside = days(fs, root, window.first, window.last)
+    inside = days(fs, place, window.first, window.last)
     check_data(window, [day for day, found_there in inside.items() if found_there.rows], ingested)
     return window
 
@@ -110,49 +110,34 @@ def _listed(context: Context, setting: str) -> list[Any]:
     return [entry for file in files for entry in listing(context.fs, file)]
 
 
-def _write_instances(
-    context: Context, corpus: KeyedCorpus, use: LabelUse, labels: DataFrame
-) -> dict[str, Any]:
+def _write_keyed(context: Context, corpus: KeyedCorpus) -> dict[str, Any]:
+    """Labels, instances and exclusions of a corpus whose labels go by key."""
+    tell("corpus", "counting labels")
+    use = label_use(context, corpus)
+    table = laid_out(label_table(context, corpus, use), use)
+    facts = corpus.notes | write_counted(context, "labels", table, label_counts())
+    labels = read_table(context.spark, context.run, "labels")
     tell("corpus", "writing instances")
-    facts = corpus.instances
-    unused = use.facts["rare"] or use.facts["test_only"]
-    trained = _ids(corpus, use, labels.where("active"))
-    if facts is not None and unused:
-        facts |= _write_test_again(context, corpus, trained, facts["train_instances"])
-    elif facts is None:
-        whole = corpus.numbered and not unused
-        table = (
-            numbered_instances(corpus.rows, corpus.origin)
-            if whole
-            else mapped_instances(corpus, corpus.rows, trained)
-        )
-        facts = write_counted(context, "instances", table, instance_counts())
-    highest = max(facts.pop("train_max_relevance"), facts.pop("test_max_relevance"))
-    return {"max_relevance": highest, **facts}
+    rows = mapped_instances(corpus, corpus.rows, _ids(use, labels.where("active")))
+    facts |= write_counted(context, "instances", rows, instance_counts())
+    facts["max_relevance"] = max(facts.pop("train_max_relevance"), facts.pop("test_max_relevance"))
+    _write_exclude(context, _ids(use, labels))
+    return facts
 
 
-def _write_test_again(
-    context: Context, corpus: KeyedCorpus, trained: DataFrame, train_instances: int
-) -> dict[str, Any]:
-    """The test split without labels that are not trained. All labels of the training rows are."""
-    assert corpus.watched is not None
-    rows = clean_rows(context, corpus.watched.raw["test"])
-    context.fs.delete(joined(context.run.table("instances"), "split=test"))
-    context.rows["instances"] = train_instances
-    table = mapped_instances(corpus, rows, trained)
-    facts = write_counted(context, "instances", table, instance_counts(), mode="append")
-    return {name: value for name, value in facts.items() if name.startswith("test_")}
-
-
-def _ids(corpus: KeyedCorpus, use: LabelUse, labels: DataFrame) -> DataFrame:
+def _ids(use: LabelUse, labels: DataFrame) -> DataFrame:
     """(ref, label) of labels that have ids."""
-    if corpus.numbered:
-        return labels.select(F.col("id").cast("bigint").alias("ref"), F.col("id").alias("label"))
     keyed = labels.select("key", F.col("id").alias("label"))
     return use.table.select("ref", "key").join(keyed, "key").drop("key")
 
 
-def _write_exclude(context: Context, corpus: KeyedCorpus, use: LabelUse, labels: DataFrame) -> None:
+def _numbers(labels: DataFrame) -> DataFrame:
+    """(ref, label) where references are the ids."""
+    return labels.select(F.col("id").cast("bigint").alias("ref"), F.col("id").alias("label"))
+
+
+def _write_exclude(context: Context, ids: DataFrame) -> None:
+    """`ids`: ref, label."""
     uri = found(context, "exclude")
     if uri is None:
         context.write_empty("exclude")
@@ -162,7 +147,7 @@ def _write_exclude(context: Context, corpus: KeyedCorpus, use: LabelUse, labels:
         given = given.select(F.col("id").cast("string"), F.col("labels").alias("refs"))
     else:
         given = filter_rows(context, uri)
-    context.write("exclude", exclusions(given, _ids(corpus, use, labels)))
+    context.write("exclude", exclusions(given, ids))
 
 
 def _refuse_empty(context: Context, facts: dict[str, Any]) -> None:

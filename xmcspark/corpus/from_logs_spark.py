@@ -14,7 +14,7 @@ from xmcspark.corpus.corpus_settings import CorpusSettings
 from xmcspark.corpus.day_window import DayWindow
 from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
 from xmcspark.corpus.relevance_spark import STEP, check_formula, steps
-from xmcspark.corpus.row_checks_spark import as_utf8
+from xmcspark.corpus.utf8_spark import as_utf8
 from xmcspark.errors import InputError
 from xmcspark.store.stage import Context
 
@@ -33,7 +33,6 @@ def keyed_logs(context: Context, interactions: DataFrame, window: DayWindow) -> 
         rows=rows.withColumn("text", F.col("id")),
         labels=_labels(interactions, settings),
         origin="logs",
-        numbered=False,
         rare_labels_get_ids=False,
         text_is_id=True,
         notes={name: int(n) for name, n in counted.get.items() if n},

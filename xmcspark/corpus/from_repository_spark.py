@@ -11,10 +11,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from xmcspark.corpus import repository_format as lines
-from xmcspark.corpus.from_tables_spark import keyed_rows
-from xmcspark.corpus.input_files_spark import clear_read_errors, format_of, found
-from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
+from xmcspark.corpus.given_corpus_spark import GivenCorpus
+from xmcspark.corpus.given_rows_spark import GivenRows, GivenSplit
+from xmcspark.corpus.input_files_spark import clear_read_errors, format_of, found, is_small
 from xmcspark.errors import InputError
+from xmcspark.store.direct_tables import FrameRows
 from xmcspark.store.filesystem import Filesystem, joined
 from xmcspark.store.session import session_settings
 from xmcspark.store.stage import Context
@@ -25,7 +26,7 @@ _RAW_TEXT_ADVICE = (
 )
 
 
-def keyed_repository(context: Context) -> KeyedCorpus:
+def given_repository(context: Context) -> GivenCorpus:
     """The corpus of `input.train`, `input.test` and `input.labels`, which must be given here."""
     labels_uri = found(context, "labels")
     if labels_uri is None:
@@ -34,13 +35,21 @@ def keyed_repository(context: Context) -> KeyedCorpus:
             "with one label text a line"
         )
     labels = _label_table(context, labels_uri)
-    raw, places = {}, {}
+    splits, places = [], {}
     for split in ("train", "test"):
         if uri := found(context, split):
-            raw[split] = _split_rows(context, split, uri)
+            rows = _split_rows(context, split, uri).withColumnRenamed("refs", "labels")
+            splits.append(GivenSplit(split, FrameRows(rows), ("id", "text", "labels", "relevance"), "bigint"))
             places[split] = f"input.{split} ({uri})"
-    place = f"input.labels ({labels_uri})"
-    return keyed_rows(context, raw, places, labels, place, numbered=True, unique="key")
+    return GivenCorpus(
+        rows=GivenRows(tuple(splits)),
+        labels=labels,
+        places=places,
+        place=f"input.labels ({labels_uri})",
+        numbered=labels.count(),
+        unique="key",
+        small=is_small(context.fs, [uri for name in (*places, "labels") if (uri := found(context, name))]),
+    )
 
 
 def files_of(fs: Filesystem, split: str, uri: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
@@ -58,6 +58,15 @@ def empty_days_problem(gaps: Sequence[date]) -> str:
     return (
         f"no records for {_named(gaps)}: wait for the logs, give another --date or corpus.window_days, or set "
         "ingest.empty_day to skip to go on without"
+    )
+
+
+def emptied_days_problem(lost: Mapping[date, int], files: Sequence[str]) -> str:
+    """`lost`: days, and the records ingested of them before."""
+    return (
+        f"{_named(sorted(lost))}: there are no records any more in the logs, such as {files[0]}, of which "
+        f"{sum(lost.values()):,} were ingested before; these stay what is seen. Write the logs again; or take their "
+        "files away to keep what was ingested; or set ingest.empty_day to skip to have the days without records"
     )
 
 

@@ -43,7 +43,7 @@ class ColumnSettings:
 
 @dataclass(frozen=True)
 class IngestSettings:
-    """How raw logs become the interactions that all runs of a root share."""
+    """How raw logs become the interactions that all runs of a root with the same logs share."""
 
     layout: str = setting(
         "auto",
@@ -67,7 +67,7 @@ class IngestSettings:
     )
     empty_day: str = setting(
         "error",
-        "What to do with a day of the window that has no records: fail, or go on without it.",
+        "What to do with a day of the window that has no records, or no longer any: fail, or go on without them.",
         choices=("error", "skip"),
     )
     checkpoint: str | None = setting(

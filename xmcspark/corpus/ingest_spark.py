@@ -1,6 +1,6 @@
-"""The stage `ingest`: raw logs into the interactions that all runs of a root share. Decides which days are read:
-those of the window whose listing, or the settings they were read with, changed. A day becomes visible when it is
-whole and clean enough, not before."""
+"""The stage `ingest`: raw logs into the interactions that all runs of a root with the same logs share. Decides which
+days are read: those of the window whose listing changed. A day becomes visible when it is whole and clean enough, not
+before; a day that had records does not become empty unasked."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from xmcspark.corpus.batch_writer_spark import Written, count_batch, new_batch, write_batch
+from xmcspark.corpus.batch_writer_spark import Written, count_batch, write_batch
 from xmcspark.corpus.driver_listing_spark import listed_by_driver
-from xmcspark.corpus.ingest_problems import BadDays, empty_days_problem, no_counts_problem
+from xmcspark.corpus.ingest_problems import (
+    BadDays,
+    emptied_days_problem,
+    empty_days_problem,
+    no_counts_problem,
+)
 from xmcspark.corpus.ingest_settings import IngestSettings
 from xmcspark.corpus.interactions_spark import (
     Day,
     batch_uri,
     dates_available,
     days,
-    interaction_versions,
     make_visible,
+    new_batch,
 )
 from xmcspark.corpus.log_listing_spark import LogFiles, list_logs, listing_version, log_format, lookup_forms
 from xmcspark.corpus.log_reader_spark import columns_seen, literal, load_logs, log_schema, raw_records
+from xmcspark.corpus.log_source_spark import describe_source, log_source
 from xmcspark.corpus.read_errors_spark import clear_log_errors
 from xmcspark.corpus.record_checks_spark import checked_records
 from xmcspark.corpus.sample_spark import ensure_sample_logs
@@ -56,36 +62,39 @@ class LogDay:
 
 
 def _run(context: Context) -> None:
-    config = context.config
+    config, fs = context.config, context.fs
     if config.input.logs is None:
         log.info("ingest: input.logs is null, the corpus is ready: nothing to do")
         context.note(days={}, read=0)
         return
     ensure_sample_logs(context.spark, config)
+    source = log_source(fs, config)
+    place = source.place(fs, context.run.root)
     if config.ingest.layout == "undated":
         read = ingest_stream(context)
-        last = _last_day(context, dates_available(context.fs, context.run.root))
-        missing = _missing(context, last)
+        known = dates_available(fs, place)
+        last = _last_day(context, known)
     else:
-        logs, last = _listed(context)
+        logs, last = _listed(context, place)
+        known = [*logs.dates(), *dates_available(fs, place)]
+        before = days(fs, place, _first_day(context, last), last)
         wanted = _log_days(context, logs, last)
-        missing = _missing(context, last, {day.day for day in wanted})
-        _refuse_empty(config.ingest, missing, dates_available(context.fs, context.run.root) or logs.dates())
-        read = _ingest_days(context, wanted)
-        missing = _missing(context, last)
-    _refuse_empty(config.ingest, missing, dates_available(context.fs, context.run.root))
-    first = _first_day(context, last)
-    _note(context, days(context.fs, context.run.root, first, last), read)
+        coming = [day.day for day in wanted if day.bytes]
+        _refuse_gaps(context, last, [*_filled(before), *coming], known)
+        describe_source(fs, place, source)
+        read = _ingest_days(context, place, wanted, before)
+    found = days(fs, place, _first_day(context, last), last)
+    _refuse_gaps(context, last, _filled(found), known)
+    _note(context, source.name, found, read)
 
 
-def _listed(context: Context) -> tuple[LogFiles, date]:
+def _listed(context: Context, place: str) -> tuple[LogFiles, date]:
     """The logs, and the last day of the window."""
     assert context.config.input.logs is not None
     logs = list_logs(context.fs, context.config.input.logs, context.config.ingest.layout)
-    known = [*logs.dates(), *dates_available(context.fs, context.run.root)]
     if not logs.dates():
         raise InputError(f"{logs.folder}: there are no log files in it; check input.logs and ingest.layout")
-    return logs, _last_day(context, known)
+    return logs, _last_day(context, [*logs.dates(), *dates_available(context.fs, place)])
 
 
 def _last_day(context: Context, known: Sequence[date]) -> date:
@@ -101,7 +110,7 @@ def _first_day(context: Context, last: date) -> date:
 
 
 def _log_days(context: Context, logs: LogFiles, last: date) -> list[LogDay]:
-    """The days of the window that have files."""
+    """The days of the window that have files, though maybe empty ones."""
     settings = context.config.ingest.content_keys()
     first = _first_day(context, last)
     files = {day: tuple(logs.of(day)) for day in logs.dates() if first <= day <= last}
@@ -112,38 +121,50 @@ def _log_days(context: Context, logs: LogFiles, last: date) -> list[LogDay]:
     ]
 
 
-def _missing(context: Context, last: date, coming: Iterable[date] = ()) -> list[date]:
-    """Days of the window that are not ingested. One whose logs are gone since it was ingested is not missing."""
-    known = {*coming, *dates_available(context.fs, context.run.root)}
-    window = [last - timedelta(days=back) for back in range(context.config.corpus.window_days)]
-    return sorted(day for day in window if day not in known)
+def _filled(found: dict[date, Day]) -> list[date]:
+    return [day for day, at in found.items() if at.records]
 
 
-def _refuse_empty(settings: IngestSettings, missing: Sequence[date], known: Sequence[date]) -> None:
-    """Days before the first one known are no gap: the logs begin later than the window."""
-    gaps = [day for day in missing if known and day >= min(known)]
-    if gaps and settings.empty_day == "error":
+def _refuse_gaps(context: Context, last: date, filled: Iterable[date], known: Sequence[date]) -> None:
+    """Days of the window without records: one whose logs are gone since it was ingested is none of them, nor are days
+    before the first one known, where the logs begin later than the window."""
+    there, first = set(filled), max(_first_day(context, last), min(known, default=last))
+    window = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    gaps = [day for day in window if day not in there]
+    if gaps and context.config.ingest.empty_day == "error":
         raise InputError(empty_days_problem(gaps))
     for day in gaps:
         log.warning("ingest: %s has no records, going on without it (ingest.empty_day is skip)", day)
 
 
-def _ingest_days(context: Context, wanted: Sequence[LogDay]) -> int:
+def _ingest_days(context: Context, place: str, wanted: Sequence[LogDay], have: dict[date, Day]) -> int:
     """Reads what is new; the number of days read."""
-    if not wanted:
-        return 0
-    have = interaction_versions(context.fs, context.run.root, wanted[0].day, wanted[-1].day)
-    new = [day for day in wanted if have.get(day.day) != day.version]
+    new = [day for day in wanted if day.day not in have or have[day.day].version != day.version]
     log.info("ingest: %s days in the window, %s new or changed", len(wanted), len(new))
-    if not new:
-        return 0
-    format = log_format((file for day in new for file in day.files), context.config.ingest.format)
+    full = [day for day in new if day.bytes]
+    format = log_format((file for day in full for file in day.files), context.config.ingest.format)
+    empty = [day for day in new if not day.bytes]
     done = 0
-    for group in _groups(new):
-        tell("ingest", f"{done} of {len(new)} days")
-        _ingest_group(context, group, format)
+    for group in _groups(full):
+        tell("ingest", f"{done} of {len(full)} days")
+        empty += _ingest_group(context, place, group, format)
         done += len(group)
-    return done
+    _settle_empty(context, place, empty, have)
+    return len(new)
+
+
+def _settle_empty(context: Context, place: str, empty: Sequence[LogDay], have: dict[date, Day]) -> None:
+    """Days whose files hold no records. One that had some before does not lose them unasked; one that never had any is
+    a gap like a day without files."""
+    lost = {day.day: have[day.day].records for day in empty if day.day in have and have[day.day].records}
+    if context.config.ingest.empty_day == "error":
+        if lost:
+            raise InputError(
+                emptied_days_problem(lost, [f.uri for d in empty if d.day in lost for f in d.files])
+            )
+        return
+    for day in sorted(empty, key=lambda day: day.day):
+        make_visible(context.fs, place, Day(day.day.isoformat(), day.version, "", 0, 0, 0))
 
 
 def _groups(wanted: Sequence[LogDay]) -> list[list[LogDay]]:
@@ -158,11 +179,11 @@ def _groups(wanted: Sequence[LogDay]) -> list[list[LogDay]]:
     return groups
 
 
-def _ingest_group(context: Context, group: Sequence[LogDay], format: str) -> None:
-    """Reads days together, then makes each visible that is clean enough."""
-    spark, fs, root, settings = context.spark, context.fs, context.run.root, context.config.ingest
+def _ingest_group(context: Context, place: str, group: Sequence[LogDay], format: str) -> list[LogDay]:
+    """Reads days together, then makes each visible that is clean enough; the days that turned out to be empty."""
+    spark, fs, settings = context.spark, context.fs, context.config.ingest
     batch = new_batch()
-    uri = batch_uri(fs, root, batch)
+    uri = batch_uri(place, batch)
     with clear_log_errors():
         raw = _read(spark, group, format, settings)
         all_bytes = sum(day.bytes for day in group)
@@ -180,9 +201,10 @@ def _ingest_group(context: Context, group: Sequence[LogDay], format: str) -> Non
     if good and not any(written[day.day.isoformat()].counts for day in good):
         raise InputError(no_counts_problem(example, columns_seen(spark, format, example)))
     for day in good:
-        make_visible(fs, root, _day(day.day.isoformat(), day.version, batch, written[day.day.isoformat()]))
+        make_visible(fs, place, _day(day.day.isoformat(), day.version, batch, written[day.day.isoformat()]))
     if refused.days:
         raise InputError(refused.problem(columns_seen(spark, format, example)))
+    return [day for day in group if day.day.isoformat() not in written]
 
 
 def _read(spark: SparkSession, group: Sequence[LogDay], format: str, settings: IngestSettings) -> DataFrame:
@@ -202,7 +224,7 @@ def _day(dt: str, version: str, batch: str, written: Written) -> Day:
     return Day(dt, version, batch, written.rows, written.records, written.quarantined)
 
 
-def _note(context: Context, found: dict[date, Day], read: int) -> None:
+def _note(context: Context, source: str, found: dict[date, Day], read: int) -> None:
     context.rows["interactions"] = sum(day.rows for day in found.values())
     context.rows["quarantine"] = sum(day.quarantined for day in found.values())
     facts = {
@@ -214,7 +236,7 @@ def _note(context: Context, found: dict[date, Day], read: int) -> None:
         }
         for day, at in found.items()
     }
-    context.note(days=facts, read=read)
+    context.note(source=source, days=facts, read=read)
 
 
 def _external(context: Context) -> Any:
@@ -224,7 +246,8 @@ def _external(context: Context) -> Any:
     ensure_sample_logs(context.spark, context.config)
     if context.config.ingest.layout == "undated":
         return stream_listing(context)
-    logs, last = _listed(context)
+    place = log_source(context.fs, context.config).place(context.fs, context.run.root)
+    logs, last = _listed(context, place)
     return {day.day.isoformat(): day.version for day in _log_days(context, logs, last)}
 
 

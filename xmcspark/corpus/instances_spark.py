@@ -1,5 +1,4 @@
-"""The `instances` table from rows whose labels go by reference. Decides when labels can be replaced row by row, without
-a shuffle of all pairs, and how rows are laid out in files."""
+"""The `instances` table from rows whose labels go by key, by a join of all pairs with the ids."""
 
 from __future__ import annotations
 
@@ -11,16 +10,6 @@ from pyspark.sql import functions as F
 from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
 from xmcspark.store.stage import Context
 from xmcspark.store.tables import TABLES
-
-
-def numbered_instances(rows: DataFrame, origin: str) -> DataFrame:
-    """Where references are the ids, and all of them are of active labels. Row by row: nothing is shuffled. A number
-    that can be no id becomes -1: whoever counts labels finds it."""
-    checked = F.expr("transform(refs, ref -> coalesce(try_cast(ref AS int), -1))")
-    fits = (F.array_min("refs") >= 0) & (F.array_max("refs") < 2**31)
-    ids = F.when(fits, F.col("refs").cast("array<int>")).otherwise(checked)
-    pairs = F.arrays_zip(ids.alias("label"), F.col("relevance").alias("relevance"))
-    return _shaped(rows.withColumn("pairs", F.sort_array(pairs)), origin)
 
 
 def mapped_instances(corpus: KeyedCorpus, rows: DataFrame, ids: DataFrame) -> DataFrame:

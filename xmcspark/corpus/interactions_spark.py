@@ -1,14 +1,15 @@
-"""Where the interactions that all runs of a root share lie, and which of them count. Data is written once into a
-folder of its own, `interactions/data/batch=<id>/`; a numbered pointer per day, `interactions/dates/<day>/<n>.json`,
-is created last and says which folder holds that day. What no pointer names does not exist for readers."""
+"""Which interactions of a source of logs count (log_source_spark.py says which place, `interactions/<source>`, is its
+own). Data is written once into a folder of its own, `<place>/data/batch=<id>/`; a numbered pointer per day,
+`<place>/dates/<day>/<n>.json`, is created last and says which folder holds that day. What no pointer names does not
+exist for readers."""
 
 from __future__ import annotations
 
 import logging
-import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,8 @@ from xmcspark.store.tables import TABLES
 
 log = logging.getLogger(__name__)
 
+_BEGUN = "%Y%m%dT%H%M%S"
+
 
 @dataclass(frozen=True)
 class Day:
@@ -28,24 +31,20 @@ class Day:
 
     dt: str
     version: str  # of the listing and settings it was read with: the same version is the same content
-    batch: str  # the folder below interactions/data that holds it
+    batch: str  # the folder below data that holds it; none if the day has no records
     rows: int
     records: int  # read, usable or not
     quarantined: int
 
 
-def interactions_uri(fs: Filesystem, root: str, *names: str) -> str:
-    return joined(fs.qualified(root), "interactions", *names)
+def batch_uri(place: str, batch: str) -> str:
+    return joined(place, "data", f"batch={batch}")
 
 
-def batch_uri(fs: Filesystem, root: str, batch: str) -> str:
-    return interactions_uri(fs, root, "data", f"batch={batch}")
-
-
-def dates_available(fs: Filesystem, root: str) -> list[date]:
+def dates_available(fs: Filesystem, place: str) -> list[date]:
     """All days that were ingested, in order."""
     found = []
-    for entry in fs.list(interactions_uri(fs, root, "dates")):
+    for entry in fs.list(joined(place, "dates")):
         try:
             found.append(date.fromisoformat(entry.name))
         except ValueError:
@@ -53,39 +52,39 @@ def dates_available(fs: Filesystem, root: str) -> list[date]:
     return sorted(found)
 
 
-def days(fs: Filesystem, root: str, first: date, last: date) -> dict[date, Day]:
+def days(fs: Filesystem, place: str, first: date, last: date) -> dict[date, Day]:
     """The ingested days of a window, in order."""
     found = {}
-    for day in dates_available(fs, root):
+    for day in dates_available(fs, place):
         if first <= day <= last:
-            pointer = latest(fs, _pointers(fs, root, day))
+            pointer = latest(fs, _pointers(place, day))
             if pointer is not None:
                 found[day] = Day(**pointer[1])
     return found
 
 
-def interaction_versions(fs: Filesystem, root: str, first: date, last: date) -> dict[date, str]:
+def interaction_versions(fs: Filesystem, place: str, first: date, last: date) -> dict[date, str]:
     """Version of each ingested day of a window: equal versions, equal interactions."""
-    return {day: found.version for day, found in days(fs, root, first, last).items()}
+    return {day: found.version for day, found in days(fs, place, first, last).items()}
 
 
-def read_interactions(spark: SparkSession, fs: Filesystem, root: str, first: date, last: date) -> DataFrame:
+def read_interactions(spark: SparkSession, fs: Filesystem, place: str, first: date, last: date) -> DataFrame:
     """The table `interactions` for the ingested days of a window, both ends included."""
-    found = days(fs, root, first, last)
-    folders = [_part(fs, root, day, "interactions") for day in found.values() if day.rows]
-    return _read(spark, fs, root, "interactions", folders)
+    found = days(fs, place, first, last)
+    folders = [_part(place, day, "interactions") for day in found.values() if day.rows]
+    return _read(spark, place, "interactions", folders)
 
 
-def read_quarantine(spark: SparkSession, fs: Filesystem, root: str, first: date, last: date) -> DataFrame:
+def read_quarantine(spark: SparkSession, fs: Filesystem, place: str, first: date, last: date) -> DataFrame:
     """The table `quarantine` for the ingested days of a window."""
-    found = days(fs, root, first, last)
-    folders = [_part(fs, root, day, "quarantine") for day in found.values() if day.quarantined]
-    return _read(spark, fs, root, "quarantine", folders)
+    found = days(fs, place, first, last)
+    folders = [_part(place, day, "quarantine") for day in found.values() if day.quarantined]
+    return _read(spark, place, "quarantine", folders)
 
 
-def make_visible(fs: Filesystem, root: str, day: Day) -> None:
+def make_visible(fs: Filesystem, place: str, day: Day) -> None:
     """From here on readers see this version of a day."""
-    folder = _pointers(fs, root, date.fromisoformat(day.dt))
+    folder = _pointers(place, date.fromisoformat(day.dt))
     try:
         create_next(fs, folder, asdict(day))
     except ConflictError:  # two runs that ingest the same logs are welcome to it
@@ -94,35 +93,51 @@ def make_visible(fs: Filesystem, root: str, day: Day) -> None:
             raise
 
 
-def unused_batches(fs: Filesystem, root: str) -> list[Entry]:
+def unused_batches(fs: Filesystem, place: str) -> list[Entry]:
     """Folders of data that no day points to: replaced, of a job that failed, or being written."""
-    named: set[str] = {day.batch for day in days(fs, root, date.min, date.max).values()}
-    folders = fs.list(interactions_uri(fs, root, "data"))
+    named: set[str] = {day.batch for day in days(fs, place, date.min, date.max).values()}
+    folders = fs.list(joined(place, "data"))
     return [entry for entry in folders if entry.name.removeprefix("batch=") not in named]
 
 
-def delete_unused_batches(fs: Filesystem, root: str, days_old: float) -> int:
+def delete_unused_batches(fs: Filesystem, place: str, days_old: float) -> int:
     """Deletes those that are old enough not to be of a job at work; how many that were."""
-    last = time.time() * 1000 - days_old * 24 * 3600 * 1000
-    old = [entry for entry in unused_batches(fs, root) if entry.modified <= last]
+    last = datetime.now(UTC) - timedelta(days=days_old)
+    old = [entry for entry in unused_batches(fs, place) if _begun(fs, entry) <= last]
     for entry in old:
         fs.delete(entry.uri)
     return len(old)
 
 
-def _pointers(fs: Filesystem, root: str, day: date) -> str:
-    return interactions_uri(fs, root, "dates", day.isoformat())
+def new_batch() -> str:
+    """Unlike any other, so that no two writers ever share a folder and nothing is written twice into one. It says when
+    it was begun: folders of object stores have no time, and files being written cannot be seen there."""
+    return f"{datetime.now(UTC):{_BEGUN}}-{uuid.uuid4().hex[:12]}"
 
 
-def _part(fs: Filesystem, root: str, day: Day, kind: str) -> str:
-    return joined(batch_uri(fs, root, day.batch), f"kind={kind}", f"dt={day.dt}")
+def _begun(fs: Filesystem, batch: Entry) -> datetime:
+    """When a batch was begun, by its name; of one without a time in it, when its newest file was written."""
+    try:
+        name = batch.name.removeprefix("batch=").partition("-")[0]
+        return datetime.strptime(name, _BEGUN).replace(tzinfo=UTC)
+    except ValueError:
+        newest = max((file.modified for file in fs.walk(batch.uri)), default=batch.modified)
+        return datetime.fromtimestamp(newest / 1000, UTC)
 
 
-def _read(spark: SparkSession, fs: Filesystem, root: str, table: str, folders: Iterable[str]) -> DataFrame:
+def _pointers(place: str, day: date) -> str:
+    return joined(place, "dates", day.isoformat())
+
+
+def _part(place: str, day: Day, kind: str) -> str:
+    return joined(batch_uri(place, day.batch), f"kind={kind}", f"dt={day.dt}")
+
+
+def _read(spark: SparkSession, place: str, table: str, folders: Iterable[str]) -> DataFrame:
     declared = TABLES[table]
     paths: list[Any] = list(folders)
     if not paths:
         return spark.createDataFrame([], declared.schema)
-    reader = spark.read.schema(declared.schema).option("basePath", interactions_uri(fs, root, "data"))
+    reader = spark.read.schema(declared.schema).option("basePath", joined(place, "data"))
     with listed_by_driver(spark):
         return reader.parquet(*paths).select(*declared.names)

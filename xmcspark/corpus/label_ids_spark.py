@@ -4,15 +4,13 @@ continue after the highest, in the order of the source's numbers or of the keys,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
-from xmcspark.corpus.instances_spark import write_counted
 from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
-from xmcspark.corpus.row_checks_spark import WatchedRows
+from xmcspark.corpus.row_checks import check_label_table, check_label_use
 from xmcspark.errors import InputError
 from xmcspark.store.small_frames import small_frame
 from xmcspark.store.stage import Context, read_table
@@ -44,8 +42,8 @@ class LabelWatch:
     def __init__(self, corpus: KeyedCorpus, enough: int) -> None:
         self._corpus, self._enough = corpus, enough
         self._ids, self._labels = Observation(), Observation()
-        counts = _counts_by_label(corpus.rows, corpus.watched is not None)
-        if corpus.watched is not None:
+        counts = _counts_by_label(corpus.rows, corpus.refuse_repeated_ids is not None)
+        if corpus.refuse_repeated_ids is not None:
             repeated = F.col("id_key").isNotNull() & (F.greatest("train", "test") > 1)
             counts = counts.observe(self._ids, F.count_if(repeated).alias("repeated"))
         self.labels = (
@@ -55,23 +53,11 @@ class LabelWatch:
     def judged(self) -> dict[str, Any]:
         """Counts, once the labels are written; InputError if ids or labels are unusable."""
         facts: dict[str, Any] = self._labels.get
-        if self._corpus.watched is not None:
+        if self._corpus.refuse_repeated_ids is not None:
             if self._ids.get.get("repeated"):
-                self._corpus.watched.refuse_repeated_ids()
-            check_labels(facts, self._corpus.place)
-            if facts["unknown"] and self._corpus.instances is not None:
-                facts = self._facts_of_raw_rows(self._corpus.watched)
-        if facts["unknown"]:
-            raise InputError(
-                f"{facts['unknown']} labels of input.train or input.test (such as {facts['example']}), in "
-                f"{facts['unknown_pairs']} places, are not in input.labels: add them there or take them out of the "
-                "rows"
-            )
-        if not facts["active"]:
-            raise InputError(
-                f"no label has {self._enough} training instances or more: lower corpus.min_label_count (it is "
-                f"{self._enough}), or give more data"
-            )
+                self._corpus.refuse_repeated_ids()
+            check_label_table(facts, self._corpus.place)
+        check_label_use(facts, self._enough)
         return facts
 
     def _facts(self) -> list[Column]:
@@ -90,13 +76,6 @@ class LabelWatch:
             "repeated_example": F.min(F.expr("if(copy = 2, key, null)")),
         }
         return [column.alias(name) for name, column in facts.items()]
-
-    def _facts_of_raw_rows(self, watched: WatchedRows) -> dict[str, Any]:
-        """Numbers too large for an id are not in rows that were written with ids."""
-        rows = reduce(DataFrame.unionByName, watched.raw.values())
-        counts = _counts_by_label(rows.select("split", "id", "refs"), False)
-        found: dict[str, Any] = _joined(self._corpus.labels, counts).agg(*self._facts()).collect()[0].asDict()
-        return found
 
 
 def _counts_by_label(rows: DataFrame, with_ids: bool) -> DataFrame:
@@ -121,31 +100,6 @@ def _joined(labels: DataFrame, counts: DataFrame) -> DataFrame:
     used = counts.where("ref is not null").select(F.col("ref").cast(kind).alias("ref"), "train", "test")
     joined = labels.withColumn("listed", F.lit(True)).join(used.hint("merge"), "ref", "full")
     return joined.fillna(0, ["train", "test"])
-
-
-def check_labels(facts: dict[str, Any], place: str) -> None:
-    """InputError if a label table cannot be used."""
-    if not facts["listed"]:
-        raise InputError(f"{place}: there is not one label; give the labels that rows refer to")
-    if facts["nulls"]:
-        raise InputError(
-            f"{place}: {facts['nulls']} of {facts['listed']} labels have no id: give each label an id"
-        )
-    if facts["repeated"]:
-        raise InputError(
-            f"{place}: {facts['repeated']} label ids occur more than once (such as {facts['repeated_example']!r}): a "
-            "label has one row"
-        )
-
-
-def write_numbered_labels(context: Context, corpus: KeyedCorpus) -> tuple[LabelUse, dict[str, Any]]:
-    """Labels whose numbers become their ids, counted and written at once."""
-    enough = context.config.corpus.min_label_count
-    watch = LabelWatch(corpus, enough)
-    seen = watch.labels.withColumn("active", F.col("train") >= enough)
-    table = _finished(seen.withColumn("id", F.col("ref").cast("int")))
-    facts = write_counted(context, "labels", table.sortWithinPartitions("id"), label_counts())
-    return LabelUse(seen, watch.judged()), facts
 
 
 def label_table(context: Context, corpus: KeyedCorpus, use: LabelUse) -> DataFrame:

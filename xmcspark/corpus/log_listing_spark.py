@@ -35,9 +35,10 @@ class LogFiles:
         return sorted(self.found)
 
     def of(self, day: date) -> list[Entry]:
-        """All files of a day, empty ones left out: they hold nothing and not every reader likes them."""
-        files = (file for entry in self.found.get(day, []) for file in self.fs.walk(entry.uri))
-        return [file for file in files if file.size > 0]
+        """All files of a day. Empty ones only if there are no others: they hold nothing and not every reader likes
+        them."""
+        files = [file for entry in self.found.get(day, []) for file in self.fs.walk(entry.uri)]
+        return [file for file in files if file.size > 0] or files
 
 
 def list_logs(fs: Filesystem, logs: str, layout: str) -> LogFiles:

@@ -38,6 +38,10 @@ class Footers:
     def row_groups(self) -> int:
         return sum(file.num_row_groups for file in self.metadata)
 
+    @property
+    def rows(self) -> int:
+        return sum(file.num_rows for file in self.metadata)
+
     def is_dense(self, column: str) -> bool | None:
         """Whether the column's lowest number is 0 and its highest the number of rows less one; None if unknown."""
         bounds = [
@@ -46,8 +50,7 @@ class Footers:
         known = [found for found in bounds if found is not None]
         if not known or len(known) < len(bounds):
             return None
-        rows = sum(file.num_rows for file in self.metadata)
-        return min(low for low, _ in known) == 0 and max(high for _, high in known) == rows - 1
+        return min(low for low, _ in known) == 0 and max(high for _, high in known) == self.rows - 1
 
 
 def read_footers(files: Sequence[str]) -> Footers | None:

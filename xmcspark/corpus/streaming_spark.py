@@ -1,8 +1,9 @@
 """Logs whose paths have no date, in a folder that grows: new files are streamed, each exactly once, then the days
 they belong to are put together anew. Files must be whole when they appear and are never read again.
 
-A batch of the stream is kept as `interactions/stream/<id>/batches/batch=<n>`; a batch that is repeated after a kill
-has the same number and files, and overwrites itself. `<id>` stands for folder and settings: others start anew."""
+A batch of the stream is kept as `interactions/<source>/stream/batches/batch=<n>`; a batch that is repeated after a kill
+has the same number and files, and overwrites itself. Another folder or other settings are another source and start
+anew (log_source_spark.py)."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from xmcspark.corpus.batch_writer_spark import Written, count_batch, new_batch, write_batch
+from xmcspark.corpus.batch_writer_spark import Written, count_batch, write_batch
 from xmcspark.corpus.ingest_problems import BadDays, no_counts_problem
 from xmcspark.corpus.ingest_settings import COUNTS
-from xmcspark.corpus.interactions_spark import Day, batch_uri, days, interactions_uri, make_visible
+from xmcspark.corpus.interactions_spark import Day, batch_uri, days, make_visible, new_batch
 from xmcspark.corpus.log_listing_spark import existing, listing_version, log_format
 from xmcspark.corpus.log_reader_spark import columns_seen, literal, load_logs, log_schema, raw_records
+from xmcspark.corpus.log_source_spark import describe_source, log_source
 from xmcspark.corpus.read_errors_spark import clear_log_errors
 from xmcspark.corpus.record_checks_spark import checked_records
 from xmcspark.errors import InputError, StoreError
@@ -38,7 +40,8 @@ class _Stream:
     folder: str
     format: str
     files: list[Entry]
-    id: str
+    id: str  # the source's name
+    place: str  # of its interactions
     batches: str
     checkpoint: str
 
@@ -53,6 +56,7 @@ def ingest_stream(context: Context) -> int:
     """Reads what is new and makes the days it belongs to visible; the number of these days."""
     stream = _stream(context)
     _check_progress(context, stream)
+    describe_source(context.fs, stream.place, log_source(context.fs, context.config))
     refused: list[InputError] = []
     with clear_log_errors():
         try:
@@ -71,15 +75,15 @@ def _stream(context: Context) -> _Stream:
     files = [file for file in context.fs.walk(folder) if file.size > 0]
     if not files:
         raise InputError(f"{folder}: there are no log files in it; check input.logs")
-    text = json.dumps([folder, settings.content_keys()], sort_keys=True)
-    id = hashlib.sha256(text.encode()).hexdigest()[:16]
-    base = interactions_uri(context.fs, context.run.root, "stream", id)
+    source = log_source(context.fs, context.config)
+    place = source.place(context.fs, context.run.root)
     checkpoint = (
-        joined(context.fs.qualified(settings.checkpoint), id)
+        joined(context.fs.qualified(settings.checkpoint), source.name)
         if settings.checkpoint
-        else joined(base, "checkpoint")
+        else joined(place, "stream", "checkpoint")
     )
-    return _Stream(folder, log_format(files, settings.format), files, id, joined(base, "batches"), checkpoint)
+    format = log_format(files, settings.format)
+    return _Stream(folder, format, files, source.name, place, joined(place, "stream", "batches"), checkpoint)
 
 
 def _check_progress(context: Context, stream: _Stream) -> None:
@@ -140,7 +144,7 @@ def _check_batch(context: Context, stream: _Stream, uri: str) -> None:
 
 def _merge(context: Context, stream: _Stream) -> int:
     """Puts together each day that has more batches than its current version has."""
-    spark, fs, root = context.spark, context.fs, context.run.root
+    spark, fs, place = context.spark, context.fs, stream.place
     parts = _parts(context, stream)
     versions = {
         dt: hashlib.sha256(json.dumps([stream.id, sorted(found)]).encode()).hexdigest()[:16]
@@ -149,19 +153,19 @@ def _merge(context: Context, stream: _Stream) -> int:
     dates = sorted(parts)
     if not dates:
         return 0
-    have = {at.dt: at.version for at in days(fs, root, date.min, date.max).values()}
+    have = {at.dt: at.version for at in days(fs, place, date.min, date.max).values()}
     changed = [dt for dt in dates if have.get(dt) != versions[dt]]
     if not changed:
         return 0
     folders = [uri for dt in changed for uri in parts[dt].values()]
     sizes = {dt: sum(f.size for uri in parts[dt].values() for f in fs.walk(uri)) for dt in changed}
     batch = new_batch()
-    target = batch_uri(fs, root, batch)
+    target = batch_uri(place, batch)
     write_batch(_as_checked(context, stream, folders), target, max(sizes.values()), sum(sizes.values()))
     written = count_batch(spark, target)
     for dt in changed:
         found = written[dt]
-        make_visible(fs, root, Day(dt, versions[dt], batch, found.rows, found.records, found.quarantined))
+        make_visible(fs, place, Day(dt, versions[dt], batch, found.rows, found.records, found.quarantined))
     return len(changed)
 
 

@@ -8,8 +8,10 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from xmcspark.errors import InputError
 from xmcspark.store.session import slots_of
 from xmcspark.store.stage import Context, read_table
 from xmcspark.store.tables import TABLES, Table
@@ -61,13 +64,23 @@ def empty_rows_of(column: str) -> Measure:
 # ---- reading ---------------------------------------------------------------------------------------------
 
 
-class Rows(Protocol):
+class MappedRows(Protocol):
     """Rows that Python functions can be mapped over."""
 
     def map(
         self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
     ) -> DataFrame:
         """`function` over some columns of the rows, in some number of tasks, or all `together` in one."""
+        ...
+
+
+class Rows(MappedRows, Protocol):
+    """The rows of a table."""
+
+    def count(self) -> int: ...
+
+    def some_texts(self, column: str, most: int) -> list[str | None]:
+        """Whichever come first, `most` at most."""
         ...
 
 
@@ -83,14 +96,20 @@ class FrameRows:
         rows = self.frame.select(*columns)
         return (rows.coalesce(1) if together else rows).mapInArrow(function, schema)
 
+    def count(self) -> int:
+        return self.frame.count()
+
+    def some_texts(self, column: str, most: int) -> list[str | None]:
+        return [row[0] for row in self.frame.select(column).limit(most).collect()]
+
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of a table's files, read by the tasks themselves."""
+    """Rows of Parquet files, read by the tasks themselves."""
 
     spark: SparkSession
     pieces: list[Piece]
-    in_paths: tuple[str, ...]  # columns that are part of paths
+    in_paths: tuple[str, ...] = ()  # columns that are part of paths
 
     def map(
         self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
@@ -99,6 +118,17 @@ class FileRows:
         read = partial(_read, groups, tuple(columns), self.in_paths, function)
         return self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
 
+    def count(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+    def some_texts(self, column: str, most: int) -> list[str | None]:
+        found: list[str | None] = []
+        for batch in _batches(self.pieces, (column,), self.in_paths):
+            found += batch.column(0)[: most - len(found)].to_pylist()
+            if len(found) == most:
+                break
+        return found
+
 
 def rows_of_table(context: Context, table: str, split: str | None = None) -> Rows:
     """The rows of a table of the run; of one split, if it has splits."""
@@ -106,29 +136,43 @@ def rows_of_table(context: Context, table: str, split: str | None = None) -> Row
     if local is None:
         frame = read_table(context.spark, context.run, table)
         return FrameRows(frame if split is None else frame.where(F.col("split") == split))
-    pieces = _pieces(Path(local), None if split is None else f"split={split}")
-    return FileRows(context.spark, pieces, TABLES[table].partitioned_by)
+    only = None if split is None else f"split={split}"
+    files = []
+    for path in sorted(Path(local).rglob("*.parquet")):
+        inside = path.relative_to(local).parts
+        if not any(part.startswith(("_", ".")) for part in inside) and (only is None or only in inside):
+            files.append(str(path))
+    return rows_of_files(context.spark, files, TABLES[table].partitioned_by)
+
+
+def rows_of_files(spark: SparkSession, files: Sequence[str], in_paths: tuple[str, ...] = ()) -> FileRows:
+    """The rows of Parquet files on a disk that all tasks see."""
+    return FileRows(spark, [piece for file in files for piece in _pieces(file)], in_paths)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A row group of a file."""
+    """Some rows of a row group of a file."""
 
     path: str
     group: int
+    first: int
+    rows: int
     bytes: int
 
 
-def _pieces(folder: Path, only: str | None) -> list[Piece]:
+def _pieces(path: str) -> list[Piece]:
+    """Row groups; a large one, as many writers make them, in several pieces: each is read whole, but that is the
+    lesser part of the work."""
+    metadata = pq.read_metadata(path)
     found = []
-    for path in sorted(folder.rglob("*.parquet")):
-        inside = path.relative_to(folder).parts
-        if any(part.startswith(("_", ".")) for part in inside) or (only is not None and only not in inside):
-            continue
-        metadata = pq.read_metadata(path)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        parts = max(1, min(-(-group.total_byte_size // (2 * _GROUP_BYTES)), group.num_rows))
+        ends = [group.num_rows * part // parts for part in range(parts + 1)]
         found += [
-            Piece(str(path), group, metadata.row_group(group).total_byte_size)
-            for group in range(metadata.num_row_groups)
+            Piece(path, number, first, end - first, group.total_byte_size // parts)
+            for first, end in pairwise(ends)
         ]
     return found
 
@@ -137,7 +181,7 @@ def _grouped(pieces: list[Piece], tasks: int) -> list[list[Piece]]:
     """Pieces for each task, of about the same size, the largest tasks first; at least one task."""
     groups: list[list[Piece]] = [[] for _ in range(max(1, min(tasks, len(pieces))))]
     sizes = [0] * len(groups)
-    for piece in sorted(pieces, key=lambda piece: (-piece.bytes, piece.path, piece.group)):
+    for piece in sorted(pieces, key=lambda piece: (-piece.bytes, piece.path, piece.group, piece.first)):
         least = sizes.index(min(sizes))
         groups[least].append(piece)
         sizes[least] += piece.bytes
@@ -161,8 +205,10 @@ def _batches(pieces: list[Piece], columns: tuple[str, ...], in_paths: tuple[str,
     stored = [name for name in columns if name not in in_paths]
     for piece in pieces:
         of_path = dict(part.split("=", 1) for part in Path(piece.path).parts if "=" in part)
-        with pq.ParquetFile(piece.path) as file:
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[piece.group], columns=stored):
+        with pq.ParquetFile(piece.path) as file, _named(piece.path):
+            for batch in _inside(
+                file.iter_batches(_BATCH_ROWS, row_groups=[piece.group], columns=stored), piece
+            ):
                 arrays = [
                     batch.column(name)
                     if name in stored
@@ -174,28 +220,54 @@ def _batches(pieces: list[Piece], columns: tuple[str, ...], in_paths: tuple[str,
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
+def _inside(batches: Iterator[pa.RecordBatch], piece: Piece) -> Batches:
+    """Of the batches of a row group those of the piece."""
+    at = 0
+    for batch in batches:
+        first, end = max(piece.first - at, 0), min(piece.first + piece.rows - at, batch.num_rows)
+        at += batch.num_rows
+        if first < end:
+            yield batch.slice(first, end - first)
+        if at >= piece.first + piece.rows:
+            return
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Names the file that cannot be read."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{path} cannot be read: damaged or cut off ({error}); write it again or take it away"
+        ) from error
+
+
 # ---- writing ---------------------------------------------------------------------------------------------
 
 
 def write_mapped(
     context: Context,
     table: str,
-    rows: DataFrame,
+    rows: DataFrame | MappedRows,
     function: ArrowFunction,
     measures: dict[str, Measure] | None = None,
     *,
+    columns: Sequence[str] = (),
     folder: str = "",
     schema: Any = None,
 ) -> tuple[int, dict[str, float]]:
-    """Writes what `function` makes of `rows` as a table, or into a folder of it; the number of rows, and what was
-    measured. `schema` is the function's if it has more columns than the table, for measures. Files of a task that ran
-    twice, or whose job failed, never become part of the table."""
+    """Writes what `function` makes of `rows`, or of some `columns` of them, as a table, or into a folder of it; the
+    number of rows, and what was measured. `schema` is the function's if it has more columns than the table, for
+    measures. Files of a task that ran twice, or whose job failed, never become part of the table."""
     declared, measures = TABLES[table], measures or {}
+    if isinstance(rows, DataFrame):
+        columns, rows = columns or rows.columns, FrameRows(rows)
     uri = context.run.table(table) + (f"/{folder}" if folder else "")
     local = context.fs.local_path(uri)
     if local is None:
         return _written_by_spark(
-            declared, rows.mapInArrow(function, schema or declared.schema), uri, measures
+            declared, rows.map(columns, function, schema or declared.schema), uri, measures
         )
     target = Path(local)
     if target.exists():
@@ -203,7 +275,7 @@ def write_mapped(
     writing = target / f"_writing-{uuid.uuid4().hex}"
     writing.mkdir(parents=True)
     write = partial(_write, str(writing), declared, function, [m.in_arrow for m in measures.values()])
-    done = rows.mapInArrow(write, _WRITTEN).collect()
+    done = rows.map(columns, write, _WRITTEN).collect()
     for row in done:
         if row.file:
             (target / row.file).parent.mkdir(exist_ok=True)

@@ -13,11 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from xmcspark.sparse.arrow import lists_of_csr
-from xmcspark.store.direct_tables import Measure, empty_rows_of, entries_of, write_mapped
+from xmcspark.sparse.row_hash import text_hashes
+from xmcspark.store.direct_tables import Measure, Rows, empty_rows_of, entries_of, write_mapped
 from xmcspark.store.session import task_threads
 from xmcspark.store.side_files import SideFolder, local_copy, send_folder
 from xmcspark.store.stage import Context
@@ -72,13 +71,14 @@ def _model(context: Context, features: int, documents: int) -> Tfidf:
     )
 
 
-def write_features(context: Context, instances: DataFrame) -> dict[str, float]:
+def write_features(context: Context, instances: Rows) -> dict[str, float]:
     """Writes the `features` of all instances; returns what was seen on the way: non-zeros, rows without any, the
     largest value."""
     folder = send_folder(context.spark, context.fs, context.folder(LOOKUP), context.key)
-    rows = instances.select("id", "split", "text", *_CARRIED, F.xxhash64("id").alias("row_key"))
     transform = _transforming(folder, uuid.uuid4().hex, task_threads(context.spark))
-    context.rows["features"], found = write_mapped(context, "features", rows, transform, _MEASURES)
+    context.rows["features"], found = write_mapped(
+        context, "features", instances, transform, _MEASURES, columns=("id", "split", "text", *_CARRIED)
+    )
     return {"nnz": int(found["nnz"]), "empty": int(found["empty"]), "largest": found["largest"]}
 
 
@@ -93,6 +93,7 @@ def _transforming(folder: SideFolder, version: str, threads: int) -> ArrowFuncti
                 **{name: batch.column(name) for name in batch.schema.names},
                 "indices": indices,
                 "values": values,
+                "row_key": pa.array(text_hashes(batch.column("id"))),
             }
             yield pa.record_batch([found[name] for name in _NAMES], names=_NAMES)
 

@@ -20,7 +20,7 @@ from xmcspark.text.settings import DEFAULT_VECTORIZERS, TfidfSettings, Vectorize
 from xmcspark.text.vocabulary import Vocabulary, from_rows, learned
 
 _KIND = "TF-IDF model"  # as saved
-_VERSION = 1
+_VERSION = 2  # 1 did not list runs of features
 _VOCABULARY_ARRAYS = ("vectorizer", "offsets", "data", "df", "idf")
 _MAX_THREADS = 1024
 
@@ -187,6 +187,7 @@ class Tfidf:
         header = {
             "settings": self.settings.to_dict(),
             "documents": vocabulary.documents,
+            "runs": vocabulary.vectorizer_runs(),  # so that opening need not look for them
             "unicode": unicodedata.unidata_version,  # that texts were normalized with
         }
         save_arrays(Path(folder), _KIND, _VERSION, header, arrays)
@@ -199,6 +200,7 @@ class Tfidf:
             settings = TfidfSettings.from_dict(header["settings"])
             vocabulary = Vocabulary(
                 documents=header["documents"],
+                runs=tuple((first, vectorizer) for first, vectorizer in header["runs"]),
                 **{name: arrays[f"vocabulary.{name}"] for name in _VOCABULARY_ARRAYS},
             )
             tables = {

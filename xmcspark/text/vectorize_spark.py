@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyspark.sql import functions as F
-
 from xmcspark.errors import InputError
+from xmcspark.store.direct_tables import rows_of_table
 from xmcspark.store.progress import tell
 from xmcspark.store.stage import Context, Stage
 from xmcspark.text.base_vocabulary_spark import base_vocabulary
@@ -16,19 +15,18 @@ from xmcspark.text.vocabulary_spark import write_vocabulary
 def vectorize(context: Context) -> None:
     settings = context.config.text
     settings.check()
-    instances = context.read("instances")
-    texts = instances.where(F.col("split") == "train").select("text")
-    documents = texts.count()
+    training = rows_of_table(context, "instances", "train")
+    documents = training.count()
     if documents == 0:
         raise InputError(f"table instances has no rows of split train: {NO_DOCUMENTS}")
     for vectorizer in settings.vectorizers:
         df_bounds(vectorizer, documents)  # settings that contradict each other for so many documents
     base = base_vocabulary(context)
-    learned = write_vocabulary(context, texts, documents, base)
+    learned = write_vocabulary(context, training, documents, base)
     tell(context.stage.name, "building the text model")
     write_lookup(context, learned.features, max(documents, base.documents if base else 0))
     tell(context.stage.name, "turning texts into rows")
-    seen = write_features(context, instances)
+    seen = write_features(context, rows_of_table(context, "instances"))
     context.note(
         documents=documents,
         features=learned.features,

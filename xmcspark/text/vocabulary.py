@@ -30,6 +30,7 @@ class Vocabulary:
     df: np.ndarray  # int64: documents that hold the gram
     idf: np.ndarray  # float32
     documents: int  # in the corpus
+    runs: tuple[tuple[int, int], ...] | None = None  # as `vectorizer_runs` has them, if they are known
 
     def __len__(self) -> int:
         return len(self.df)
@@ -47,15 +48,21 @@ class Vocabulary:
         ]
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
 
+    def vectorizer_runs(self) -> tuple[tuple[int, int], ...]:
+        """(first feature, vectorizer) of each run of features of one vectorizer: a few for each generation."""
+        if self.runs is not None:
+            return self.runs
+        firsts = np.concatenate([[0], np.flatnonzero(np.diff(self.vectorizer)) + 1]).tolist()
+        return tuple((first, int(self.vectorizer[first])) for first in firsts)
+
     def weights(self, settings: TfidfSettings) -> Weights:
         """How counts of these features become values."""
-        breaks = np.flatnonzero(np.diff(self.vectorizer)) + 1
-        start = np.concatenate([[0], breaks, [len(self)]]).astype(np.int64)
+        runs = self.vectorizer_runs()
         options = [(v.sublinear_tf, v.binary, NORMS.index(v.norm)) for v in settings.vectorizers]
         return Weights(
             self.idf,
-            start,
-            np.ascontiguousarray(self.vectorizer[start[:-1]]),
+            np.array([*(first for first, _ in runs), len(self)], np.int64),
+            np.array([vectorizer for _, vectorizer in runs], np.uint8),
             options,
             NORMS.index(settings.joint_norm),
         )

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from xmcspark.errors import InputError
+from xmcspark.store.direct_tables import Rows
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.progress import tell
 from xmcspark.store.session import arrow_batch, slots_of, task_threads
@@ -69,14 +69,12 @@ class Learned:
     grams: int  # distinct grams met in the texts
 
 
-def write_vocabulary(
-    context: Context, texts: DataFrame, documents: int, base: BaseVocabulary | None
-) -> Learned:
-    """Writes the `vocabulary` of the one column of `texts`: the rows of the base as they are, then new grams."""
+def write_vocabulary(context: Context, rows: Rows, documents: int, base: BaseVocabulary | None) -> Learned:
+    """Writes the `vocabulary` of the texts of `rows`: the rows of the base as they are, then new grams."""
     settings = context.config.text
-    ranges = _ranges(context, texts, settings, documents)
+    ranges = _ranges(context, rows, settings, documents)
     keys = partition_keys(len(ranges))
-    counted = texts.mapInArrow(_counting(settings, ranges, keys, task_threads(context.spark)), _SENT)
+    counted = rows.map(("text",), _counting(settings, ranges, keys, task_threads(context.spark)), _SENT)
     if base is not None:
         known = base.rows.select("vectorizer", "gram")
         counted = counted.union(known.mapInArrow(_known(settings.names(), ranges, keys), _SENT))
@@ -91,17 +89,17 @@ def write_vocabulary(
     choices, learned = _choices(pieces, settings, ranges, base)
     tell(context.stage.name, f"numbering {learned.features:,} features")
     numbered = pieces.where("kept > 0").select("range", "piece", "payload")
-    rows = numbered.mapInArrow(_numbering(settings, ranges, documents, choices), _ROWS)
+    new = numbered.mapInArrow(_numbering(settings, ranges, documents, choices), _ROWS)
     with arrow_batch(context.spark, _PIECE_ROWS):
-        context.write("vocabulary", rows if base is None else base.rows.unionByName(rows))
+        context.write("vocabulary", new if base is None else base.rows.unionByName(new))
     context.fs.delete(scratch)
     return learned
 
 
-def _ranges(context: Context, texts: DataFrame, settings: TfidfSettings, documents: int) -> GramRanges:
+def _ranges(context: Context, rows: Rows, settings: TfidfSettings, documents: int) -> GramRanges:
     """Ranges of about equal work. From a few texts, whichever come first: nothing but balance depends on them."""
-    short = texts.select(F.substring(texts[texts.columns[0]], 1, _SAMPLE_CHARACTERS))
-    sample = gram_counts([row[0] or "" for row in short.limit(_SAMPLE_TEXTS).collect()], settings)
+    texts = rows.some_texts("text", _SAMPLE_TEXTS)
+    sample = gram_counts([(text or "")[:_SAMPLE_CHARACTERS] for text in texts], settings)
     grams = expected_grams(sample, documents)
     wanted = max(slots_of(context.spark), math.ceil(grams / _RANGE_GRAMS))
     wanted = min(wanted, math.ceil(grams / _FEWEST_GRAMS), _MOST_RANGES)
