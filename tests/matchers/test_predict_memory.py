@@ -1,4 +1,4 @@
-"""A task that predicts four times as many rows needs no more memory."""
+"""A task that predicts many times as many rows needs no more memory."""
 
 import subprocess
 import sys
@@ -17,5 +17,6 @@ def run(*arguments: object) -> str:
 @pytest.mark.parametrize("mode", ["replicated", "routed"])
 def test_peak_memory_does_not_grow_with_the_rows_of_a_task(tmp_path, mode):
     run(tmp_path, "save", 0)
-    few, many = (int(run(tmp_path, mode, blocks)) for blocks in (16, 64))  # 21 MB of rows, 84 MB
-    assert many < few + (15 << 20)
+    few, many = (int(run(tmp_path, mode, blocks)) for blocks in (16, 96))  # 21 MB of rows, 126 MB
+    # Rows that are held would show as 105 MB; the allocator may keep some of what was freed.
+    assert many < few + (40 << 20)
