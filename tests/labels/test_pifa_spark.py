@@ -8,10 +8,11 @@ import pytest
 import scipy.sparse as sp
 
 from xmcspark.errors import InputError
+from xmcspark.labels import packed_sums
 from xmcspark.labels.features import pifa
 from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.label_sums import label_sums, pifa_grid
-from xmcspark.labels.packed_sums import features_of_block, packed_by_block
+from xmcspark.labels.packed_sums import BlockSums, packed_by_block
 from xmcspark.labels.pifa_spark import LABEL_ROWS, PifaPlan, label_rows, routed_sums
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.store.direct_tables import FrameRows
@@ -78,8 +79,24 @@ def test_indices_outside_the_tables_are_refused_with_the_remedy(problem):
 
 
 def test_a_block_without_sums_has_empty_rows():
-    Z, cut = features_of_block([], np.array([8, 9], np.int32), 8, FEATURES, None, 1)
+    Z, cut = BlockSums(1, 8, FEATURES, 1).features(np.array([8, 9], np.int32), None)
     assert (Z.shape, Z.nnz, cut.entries) == ((2, FEATURES), 0, 0)
+
+
+def test_sums_added_on_the_way_are_the_same(problem, monkeypatch):
+    X, Y = problem
+    grid = pifa_grid(X, Y)
+    parts = [label_sums(X[a : a + 20], Y[a : a + 20], grid=grid) for a in range(0, ROWS, 20)]
+    payloads = [payload for part in parts for block, payload in packed_by_block(part, 7) if block == 1]
+    found = []
+    for held in (1, 10**9):
+        monkeypatch.setattr(packed_sums, "_HELD_ENTRIES", held)
+        sums = BlockSums(1, 7, FEATURES, 1)
+        for payload in payloads:
+            sums.add(payload)
+        found.append(sums.features(np.arange(7, 14, dtype=np.int32), 3)[0])
+    assert found[0].data.tobytes() == found[1].data.tobytes()
+    assert np.array_equal(found[0].indices, found[1].indices)
 
 
 def test_payloads_are_of_one_block_and_hold_everything(problem):

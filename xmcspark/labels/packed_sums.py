@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xmcspark.labels.label_sums import LabelSums, features_of_sums
+from xmcspark.labels.label_sums import LabelSums, add_label_sums, features_of_sums
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.sparse.rows import take_rows
 from xmcspark.sparse.spgemm import Cut
 
 _PAYLOAD_ENTRIES = 1 << 12  # of 12 bytes each: large for Spark, and a batch of payloads stays small
+_HELD_ENTRIES = 1 << 22  # of a block, before they are added up
 
 
 def packed_by_block(sums: LabelSums, block_size: int) -> Iterator[tuple[int, bytes]]:
@@ -34,17 +35,31 @@ def packed_by_block(sums: LabelSums, block_size: int) -> Iterator[tuple[int, byt
         )
 
 
-def features_of_block(
-    payloads: list[bytes], ids: np.ndarray, block_size: int, cols: int, max_features: int | None, threads: int
-) -> tuple[Csr, Cut]:
-    """Rows of Z for the labels `ids` (increasing), which are all of one block, from the block's payloads."""
-    if not len(ids) or not payloads:
-        empty = np.zeros(len(ids) + 1, np.int64)
-        return Csr(empty, np.zeros(0, np.int32), np.zeros(0, np.float32), (len(ids), cols)), Cut()
-    base = np.int32(ids[0] // block_size * block_size)
-    parts = []
-    for payload in payloads:
+class BlockSums:
+    """The sums of one block of labels, from its payloads. They are added up whenever enough have come: what is held
+    follows the block's labels and features, not the instances."""
+
+    def __init__(self, block: int, block_size: int, cols: int, threads: int) -> None:
+        self._base = np.int32(block * block_size)
+        self._size, self._cols, self._threads = block_size, cols, threads
+        self._parts: list[LabelSums] = []
+        self._entries, self._most = 0, _HELD_ENTRIES
+
+    def add(self, payload: bytes) -> None:
         labels, indptr, indices, sums = unpacked(payload)
-        parts.append(LabelSums(labels - base, indptr, indices, sums, cols))
-    block, cut = features_of_sums(parts, block_size, max_features=max_features, threads=threads)
-    return take_rows(block, ids - base), cut
+        self._parts.append(LabelSums(labels - self._base, indptr, indices, sums, self._cols))
+        self._entries += len(indices)
+        if self._entries > self._most:
+            total = add_label_sums(self._parts, threads=self._threads)
+            self._parts, self._entries = [total], len(total.indices)
+            self._most = max(_HELD_ENTRIES, 2 * self._entries)
+
+    def features(self, ids: np.ndarray, max_features: int | None) -> tuple[Csr, Cut]:
+        """Rows of Z for the labels `ids` (increasing), which are all of the block."""
+        if not len(ids) or not self._parts:
+            empty = np.zeros(len(ids) + 1, np.int64)
+            return Csr(empty, np.zeros(0, np.int32), np.zeros(0, np.float32), (len(ids), self._cols)), Cut()
+        block, cut = features_of_sums(
+            self._parts, self._size, max_features=max_features, threads=self._threads
+        )
+        return take_rows(block, ids - self._base), cut

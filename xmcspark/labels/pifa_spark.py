@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from xmcspark.errors import InputError
 from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.label_sums import label_sums
-from xmcspark.labels.packed_sums import features_of_block, packed_by_block
+from xmcspark.labels.packed_sums import BlockSums, packed_by_block
 from xmcspark.matchers.targets import rows_of, select
 from xmcspark.sparse.arrow import csr_of_lists, lists_of_csr
 from xmcspark.sparse.batches import grouped
@@ -126,18 +126,17 @@ def _wanted(plan: PifaPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 
 def _blocks(plan: PifaPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = (row for batch in batches for row in zip(*(batch.column(i) for i in range(4)), strict=True))
-    for _, block in groupby(rows, key=lambda row: row[0].as_py()):
-        ids, payloads, cut_pairs = [np.zeros(0, np.int32)], [], 0
+    for number, block in groupby(rows, key=lambda row: row[0].as_py()):
+        ids, cut_pairs = [np.zeros(0, np.int32)], 0
+        sums = BlockSums(number, plan.block_size, plan.features, plan.threads)
         for _, kind, cut, payload in block:
             cut_pairs += cut.as_py()
             if kind.as_py() == _IDS:
                 ids.append(unpacked(payload.as_buffer())[0])
             elif payload.is_valid:
-                payloads.append(payload.as_buffer())
+                sums.add(payload.as_buffer())
         labels = np.sort(np.concatenate(ids))
-        Z, cut = features_of_block(
-            payloads, labels, plan.block_size, plan.features, plan.max_features, plan.threads
-        )
+        Z, cut = sums.features(labels, plan.max_features)
         yield from _label_rows(labels, Z, (cut_pairs, cut.rows, cut.entries))
 
 
