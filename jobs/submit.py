@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jobs.jvm_archive import archive_options
+from xmcspark.config.command_line import absolute, add_options, overrides_of
 from xmcspark.config.configuration import Config, load
 from xmcspark.errors import ConfigError
+from xmcspark.serving.sql_options import add_sql_options, sql_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 NEEDED_JAVA = 17
@@ -37,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{job}: {missing}", file=sys.stderr)
         return 3
     command = submit_command(job, config, options, spark_options)
+    if job == "sql":
+        command = command_at_terminal(command)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     sys.stdout.flush()
     os.execv(command[0], command)
@@ -57,28 +63,15 @@ def parser_of(job: str) -> argparse.ArgumentParser:
         usage=f"./spark-submit.sh {job} --config FILE [--date DAY] [--set KEY=VALUE ...] [-- spark-submit options]",
         allow_abbrev=False,
     )
-    parser.add_argument("--config", metavar="FILE", help="YAML or JSON; none: all defaults")
-    parser.add_argument("--date", metavar="DAY", help="last day of the logs to learn from: YYYY-MM-DD")
-    parser.add_argument("--run", metavar="ID", help="id of the run to work on (run.id)")
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="override one setting, for example train.threshold=0.05; repeatable",
-    )
-    parser.add_argument("--verbose", action="store_true", help="log more")
+    add_options(parser)
+    if job == "sql":
+        add_sql_options(parser)
     return parser
 
 
 def configuration_of(options: argparse.Namespace) -> Config:
     """The configuration with everything the command line says."""
-    overrides = list(options.set)
-    if options.date is not None:
-        overrides.append(f"run.date={options.date!r}")
-    if options.run is not None:
-        overrides.append(f"run.id={options.run!r}")
-    config = load(options.config, overrides)
+    config = load(options.config, overrides_of(options))
     # A cluster's driver runs in another folder: a path relative to this one means nothing there.
     names = ("logs", "train", "test", "labels", "exclude")
     given: dict[str, Any] = {
@@ -91,19 +84,24 @@ def configuration_of(options: argparse.Namespace) -> Config:
     )
 
 
-def absolute(path: str) -> str:
-    """A local relative path made absolute; URIs stay as they are."""
-    return path if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path) else str(Path(path).absolute())
-
-
 def submit_command(
     job: str, config: Config, options: argparse.Namespace, spark_options: list[str]
 ) -> list[str]:
     """The spark-submit command line."""
-    defaults = local_options() if is_local(spark_options) else []
+    defaults = local_options(job) if is_local(spark_options) else []
     command = [str(spark_submit()), "--name", f"xmcspark {job}", *defaults, *spark_options]
     command += [str(ROOT / "jobs" / f"{job}.py"), "--resolved", config.to_json()]
+    command += ["--outcome", absolute(options.outcome)] if options.outcome else []
+    command += sql_arguments(options) if job == "sql" else []
     return command + (["--verbose"] if options.verbose else [])
+
+
+def command_at_terminal(command: list[str]) -> list[str]:
+    """The same job as a Python process that starts Spark by itself: spark-submit would keep the terminal from it, and
+    send its errors where its answers go."""
+    script = next(at for at, part in enumerate(command) if part.startswith(f"{ROOT / 'jobs'}{os.sep}"))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*command[1:script], "pyspark-shell"])
+    return [sys.executable, "-P", *command[script:]]
 
 
 def is_local(spark_options: list[str]) -> bool:
@@ -122,12 +120,14 @@ def value_of(options: list[str], at: int) -> str:
     return value if equals else options[at + 1] if at + 1 < len(options) else ""
 
 
-def local_options() -> list[str]:
+def local_options(job: str) -> list[str]:
     """Everything on this machine, and nothing that listens beyond it. What the user says comes later and wins."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'conf' / 'log4j2.properties').as_uri()}"
     options = ["--master", "local[*]", "--properties-file", str(ROOT / "conf" / "spark-local.conf")]
-    return [*options, "--conf", f"spark.driver.extraJavaOptions={_JAVA} {logging}"]
+    java = java_found()
+    shared = archive_options(ROOT / "build", java, spark_submit(), job == "refresh") if java else ""
+    return [*options, "--conf", f"spark.driver.extraJavaOptions={_JAVA} {logging} {shared}".rstrip()]
 
 
 def spark_submit() -> Path:
@@ -139,12 +139,18 @@ def spark_submit() -> Path:
     return Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
-def java_problem() -> str | None:
-    """What is wrong with Java here; None if Spark will find one that is new enough."""
+def java_found() -> Path | None:
+    """The one that Spark will start, as far as there is one."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    return Path(java) if java and Path(java).exists() else None
+
+
+def java_problem() -> str | None:
+    """What is wrong with Java here; None if Spark will find one that is new enough."""
+    home, java = os.environ.get("JAVA_HOME"), java_found()
     remedy = f"install Java {NEEDED_JAVA} (apt install openjdk-{NEEDED_JAVA}-jre-headless) or set JAVA_HOME"
-    if java is None or not Path(java).exists():
+    if java is None:
         return f"Spark needs Java and there is none{f' in JAVA_HOME={home}' if home else ''}: {remedy}"
     said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
     version = re.search(r'version "(\d+)', said)

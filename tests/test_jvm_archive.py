@@ -1,0 +1,43 @@
+"""Who makes the archive of Spark's classes and who uses it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jobs.jvm_archive import archive_options
+
+
+@pytest.fixture
+def machine(tmp_path):
+    java = tmp_path / "java"
+    java.touch()
+    (tmp_path / "build").mkdir()
+    return tmp_path / "build", java, tmp_path / "spark"
+
+
+def test_one_job_makes_it_and_later_ones_use_it_once_it_is_whole(machine):
+    folder = machine[0]
+    made = archive_options(*machine, make=True).partition("ArchiveClassesAtExit=")[2]
+    assert made.endswith(f".of-{os.getpid()}")
+    assert archive_options(*machine, make=False) == ""
+    open(made, "w").close()  # by a process that lives: it may be half-written
+    assert "SharedArchiveFile" not in archive_options(*machine, make=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
+    )
+    os.rename(made, made.replace(str(os.getpid()), ended.stdout.strip()))
+    assert f"-XX:SharedArchiveFile={folder}" in archive_options(*machine, make=True)
+
+
+def test_another_java_has_another(machine):
+    _, java, _ = machine
+    one = archive_options(*machine, make=True)
+    os.utime(java, (1, 1))
+    assert archive_options(*machine, make=True) != one
+
+
+def test_it_can_be_turned_off(machine, monkeypatch):
+    monkeypatch.setenv("XMCSPARK_JVM_ARCHIVE", "0")
+    assert archive_options(*machine, make=True) == ""
