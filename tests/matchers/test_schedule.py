@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xmcspark.matchers.schedule import Work, dealt, in_runs, plan_tasks, plan_waves, slot_balance
+from xmcspark.matchers.schedule import Work, dealt, in_runs, plan_steps, plan_tasks, plan_waves, slot_balance
 from xmcspark.tree.units import Unit
 
 SECOND = 10**9
@@ -56,6 +56,15 @@ def test_each_unit_is_in_one_task_of_one_wave(loads, waves, slots):
 def test_waves_do_not_depend_on_slots_and_ties_go_by_number():
     works = [work(7, number) for number in range(8)]
     assert [[w.unit.unit for w in wave] for wave in plan_waves(works, 4)] == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+def test_steps_share_the_waves_by_their_load_and_have_one_at_least():
+    steps = [[work(1, 0)], [work(20, n) for n in range(1, 9)], [work(40, n) for n in range(9, 17)]]
+    planned = plan_steps(steps, 6)
+    assert [len(waves) for waves in planned] == [1, 2, 4]
+    assert [sorted(w.unit.unit for wave in waves for w in wave) for waves in planned] == [
+        [w.unit.unit for w in step] for step in steps
+    ]
 
 
 def test_heavy_units_come_first_and_light_ones_share_tasks():

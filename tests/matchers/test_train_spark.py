@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from training_run import folder_bytes, local_model, training_problem, write_inputs
 
-from xmcspark.errors import ConfigError, InputError
-from xmcspark.matchers import schedule, wave_runs_spark
+from xmcspark.errors import InputError
+from xmcspark.matchers import schedule, train_spark, wave_runs_spark
 from xmcspark.matchers.train_spark import STAGE
 from xmcspark.store.stage import read_table
 from xmcspark.tree.units import node_starts
@@ -167,7 +167,48 @@ def test_a_unit_that_does_not_fit_is_refused_with_advice(make_context):
         trained(make_context, training_problem(), "train.task_memory_mb=100")
 
 
-def test_negatives_that_need_a_search_are_refused_before_anything_runs(make_context):
-    context = make_context(STAGE, "train.negatives=man")
-    with pytest.raises(ConfigError, match="Spark job supports tfn"):
-        STAGE.run(context)
+@pytest.mark.parametrize(
+    ("negatives", "partitions", "members", "overrides"),
+    [
+        ("man", 1, 2, ()),
+        ("tfn+man", 3, 1, ("train.max_rows=150", "train.cost_sensitive=true")),
+    ],
+)
+def test_negatives_of_the_beam_are_those_of_the_local_library(
+    make_context, tmp_path, negatives, partitions, members, overrides
+):
+    problem = training_problem(members=members)
+    how = f"train.negatives={negatives}", "train.man_beam=2", *overrides
+    context = trained(make_context, problem, *how, partitions=partitions, seed=partitions)
+    assert (context.notes["capped_nodes"] > 4) == bool(overrides)  # more than true parents alone would crowd
+    assert_is_local_model(context, problem, tmp_path)
+    load = read_table(context.spark, context.run, "sub_tree_load").collect()
+    assert sum(row.matchers for row in load) == context.rows["matchers"]
+    assert sum(row.nodes for row in load) == sum(node_starts(tree)[-1] for tree in problem.trees)
+
+
+def test_a_run_that_stopped_between_levels_goes_on_with_the_level_it_had_not_begun(
+    make_context, tmp_path, monkeypatch
+):
+    problem = training_problem()
+    how = "train.negatives=tfn+man", "train.man_beam=2", "train.waves=1"  # one for each level
+    whole = train_spark.forest_of_level
+
+    def fails(context, rows, forest, level, *more):
+        if level == 2:
+            raise TroubleError
+        return whole(context, rows, forest, level, *more)
+
+    monkeypatch.setattr(train_spark, "forest_of_level", fails)
+    with pytest.raises(TroubleError):
+        trained(make_context, problem, *how)
+    levels = []
+
+    def told(context, rows, forest, level, *more):
+        levels.append(level)
+        return whole(context, rows, forest, level, *more)
+
+    monkeypatch.setattr(train_spark, "forest_of_level", told)
+    context = trained(make_context, problem, *how, seed=3)
+    assert (levels, context.notes["waves_reused"], context.notes["waves_trained"]) == ([2], 2, 1)
+    assert_is_local_model(context, problem, tmp_path)

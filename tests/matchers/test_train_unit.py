@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from small_problem import even_tree, random_problem
-from tree_units import units_of
+from tree_units import node_counts, units_of
 
+from xmcspark.matchers.model import TreeModel
 from xmcspark.matchers.packed_rows import TrainingRows, packed_rows, unpacked_rows
 from xmcspark.matchers.routing import Router
 from xmcspark.matchers.row_selection import row_cap
@@ -14,7 +15,9 @@ from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import by_position, check_targets, lift, row_totals
 from xmcspark.matchers.train import train_matchers
 from xmcspark.matchers.train_unit import train_unit
+from xmcspark.matchers.trainer import in_one_node
 from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.tree.unit_levels import units_by_level
 from xmcspark.tree.units import node_starts
 
 
@@ -31,8 +34,8 @@ def problem(rows=260, labels=83, soft=False):
     return X, Y, R, keys, np.arange(rows, dtype=np.int64)
 
 
-def routed_rows(tree, units, X, Y, R, keys, hashes, caps, seed, parts=3):
-    """{unit: its rows}, after a journey in `parts` shuffled parts."""
+def routed_rows(tree, units, X, Y, R, keys, hashes, caps, seed, parts=3, reached=None):
+    """{unit: its rows}, after a journey in `parts` shuffled parts. `reached`: nodes that each row is sent to."""
     order = np.random.default_rng(1).permutation(X.shape[0])
     router, got = Router(tree, units, caps, seed), {unit.unit: [] for unit in units}
     widths = {}
@@ -46,12 +49,14 @@ def routed_rows(tree, units, X, Y, R, keys, hashes, caps, seed, parts=3):
             targets,
             None if costs is None else costs.data,
             None if costs is None else row_totals(costs),
+            None if reached is None else as_csr(reached.to_scipy()[part]),
         )
         for unit, its in router.routed(rows):
             widths[unit.unit] = its.Y.shape[1]
             got[unit.unit] += list(packed_rows(its, 2000))
+    nodes = {unit.unit: None if reached is None else unit.nodes for unit in units}
     return {
-        unit: unpacked_rows(payloads[::-1], X.shape[1], widths[unit], R is not None)
+        unit: unpacked_rows(payloads[::-1], X.shape[1], widths[unit], R is not None, nodes[unit])
         for unit, payloads in got.items()
         if payloads
     }
@@ -147,6 +152,60 @@ def caps_of(tree, X, Y, max_rows):
             cap = row_cap(int(count), positives[ptr[node] : ptr[node + 1]], max_rows)
             if cap is not None:
                 caps[int(starts[t]) + node] = cap
+    return caps
+
+
+@pytest.mark.parametrize("costs", [False, True])
+@pytest.mark.parametrize("negatives", ["man", "tfn+man"])
+@pytest.mark.parametrize(("shape", "max_rows"), [((3, 14), 10**9), ((3, 14), 200), ((9,), 10**9)])
+def test_units_of_one_level_give_the_model_with_matcher_aware_negatives(shape, max_rows, negatives, costs):
+    X, Y, R, keys, hashes = problem(rows=500)
+    R = R if costs else None
+    tree = even_tree(83, shape)
+    settings = TrainSettings(negatives=negatives, man_beam=2, seed=5, max_rows=max_rows, cost_sensitive=costs)
+    whole = train_matchers(X, Y, tree, settings, relevance=R, row_keys=keys)
+    assert not all(
+        np.array_equal(one.bias, other.bias)
+        for one, other in zip(whole.matchers, train_matchers(X, Y, tree).matchers, strict=True)
+    )
+    counts = node_counts(tree, X, Y)
+    trained = []
+    for level, units in enumerate(units_by_level(tree, units_of(tree, X, Y), counts, max_rows)):
+        reached = reached_nodes(whole, X, level, beam=2)
+        caps = reached_caps(tree, Y, level, reached, max_rows)
+        assert bool(caps) == (max_rows == 200)
+        rows = routed_rows(tree, units, X, Y, R, keys, hashes, caps, 5, reached=reached)
+        for unit in units:
+            if unit.nodes == 1:  # also in pieces
+                pieces = [
+                    train_unit(rows[unit.unit], tree, unit, settings, caps=caps, piece=(i, 2)) for i in (0, 1)
+                ]
+                trained += pieces
+            else:
+                trained.append(train_unit(rows[unit.unit], tree, unit, settings, caps=caps))
+    assert_same(tree, assembled(tree, trained, X.shape[1]), whole)
+
+
+def reached_nodes(model, X, level, beam):
+    """Nodes of a level that beam search opens with the matchers above it."""
+    if level == 0:
+        return in_one_node(X.shape[0])
+    above = TreeModel(model.tree.upper(level), model.matchers[:level], model.n_features, model.scoring)
+    return above.predict(X, beam=beam, top_k=beam).to_csr(above.tree.n_labels)
+
+
+def reached_caps(tree, Y, level, reached, max_rows):
+    """By node of a level, over rows that belong to a node or reach it."""
+    targets = by_position(as_csr(Y), tree)
+    for ptr in reversed(tree.child_ptr[level + 1 :]):
+        targets = lift(targets, ptr, np.maximum)
+    ptr, start, caps = tree.child_ptr[level], int(node_starts(tree)[level]), {}
+    positives = np.bincount(targets.indices, minlength=ptr[-1])
+    either = (lift(targets, ptr, np.maximum).to_scipy() > 0) + (reached.to_scipy() != 0)
+    for node, count in enumerate(np.asarray((either > 0).sum(axis=0)).ravel()):
+        cap = row_cap(int(count), positives[ptr[node] : ptr[node + 1]], max_rows)
+        if cap is not None:
+            caps[start + node] = cap
     return caps
 
 

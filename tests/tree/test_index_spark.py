@@ -20,7 +20,7 @@ from index_run import (
 from xmcspark.errors import ConfigError, InputError
 from xmcspark.labels.features import pifa
 from xmcspark.matchers.train import same_tree
-from xmcspark.tree import build_spark
+from xmcspark.tree import build_spark, index_spark, sampled
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.index_spark import STAGE
 from xmcspark.tree.label_tree import LabelTree
@@ -140,6 +140,24 @@ def test_members_have_seeds_of_their_own_and_labels_ids_of_their_own(make_contex
         assert {row.member for row in table(context, "tree_labels", "label")} == {0, 1}
 
 
+def test_upper_levels_from_a_sample_are_those_of_the_library(whole, make_context, monkeypatch):
+    monkeypatch.setattr(sampled, "_LABELS_PER_SUB_TREE", 4)
+    monkeypatch.setattr(index_spark, "block_size_for", lambda ids: 32)  # several files of label features
+    _, X, Y = whole
+    ids = np.arange(LABELS) * 3 + 2
+    how = "tree.shape=[6, 18]", "tree.sample_labels=30", "seed=3", "ensemble.members=2"
+    context = indexed(make_context, "sampled", X, Y, *how, files=3, ids=ids)
+    assert len(list(context.fs.walk(context.run.table("label_features")))) > 1
+    assert context.notes["build_cut"] == 1
+    for member in range(2):
+        local = build_tree(pifa(X, Y), shape=(6, 18), sample_labels=30, seed=3 + member)
+        assert same_tree(tree_of(context, member), LabelTree(local.child_ptr, ids[local.labels]))
+    nodes = table(context, "tree_nodes", "member", "node")
+    assert len(nodes) == 2 * (1 + 6 + 18)
+    assert all(row.centre_indices for row in nodes if row.level < 2)
+    assert 13 <= min(context.notes["sub_tree_labels"]) <= max(context.notes["sub_tree_labels"]) <= 17
+
+
 def test_no_tree_is_one_node(make_context):
     X, Y = corpus(60)
     context = indexed(make_context, "none", X, Y, "method=dismec")
@@ -164,9 +182,12 @@ def test_cuts_are_bounded_counted_and_do_not_depend_on_partitions(make_context):
 
 def test_bad_input_is_refused_before_the_work(make_context):
     X, Y = corpus(20)
-    context = make_context(STAGE, "tree.sample_labels=10", run="large")
+    context = make_context(STAGE, "tree.sample_labels=10", "tree.balanced=false", run="large")
     write_inputs(context, X, Y)
     with pytest.raises(ConfigError, match=r"tree\.sample_labels is 10, but there are 90 active labels"):
+        STAGE.run(context)
+    context = make_context(STAGE, "tree.sample_labels=10", *SMALL, run="large")
+    with pytest.raises(InputError, match=r"sample_labels is 10: too few to tell 18 sub-trees"):
         STAGE.run(context)
     context = make_context(STAGE, run="empty")
     write_inputs(context, X, Y)

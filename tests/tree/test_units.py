@@ -12,10 +12,12 @@ from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.node_inputs import NodeInputs, add_rows, input_hashes
 from xmcspark.tree.paths import LabelPaths
+from xmcspark.tree.unit_levels import reached_counts, units_by_level
 from xmcspark.tree.units import (
     NodeCounts,
     load_units,
     node_loads,
+    node_starts,
     plan_units,
     save_units,
     unit_bytes,
@@ -63,6 +65,27 @@ def test_units_cover_every_node_once_and_respect_the_bound(labels, branching, ma
             below = [u.load for u in units if _is_below(parents, u.node, unit.node)]
             assert (unit.load + sum(below)) * parts > loads.sum()
     assert sum(unit.matchers for unit in units) == sum(int(ptr[-1]) for ptr in tree.child_ptr)
+
+
+def test_units_cut_by_level_cover_every_node_once_with_the_rows_of_the_beam():
+    tree = _tree(300, 4, 5)
+    counts = _counts(tree, 1, 1.0)
+    units = plan_units(tree, counts, 12)
+    assert any(unit.whole and unit.nodes > 5 for unit in units)
+    more = reached_counts(tree, counts, beam=4)
+    owner, seen = units_of_nodes(tree, units), []
+    for level, parts in enumerate(units_by_level(tree, units, more, max_rows=0)):
+        for part in parts:
+            nodes = np.arange(part.node, part.node + part.nodes)
+            assert (owner[nodes] == part.unit).all()
+            assert (part.level, part.load) == (level, node_loads(tree, more)[nodes].sum())
+            assert counts.rows[nodes].sum() <= part.rows <= counts.rows[0]
+            seen += nodes.tolist()
+    assert sorted(seen) == list(range(len(owner)))
+    # On the leaves' level a row reaches 4 nodes besides its own.
+    leaves = slice(int(node_starts(tree)[-2]), None)
+    assert more.rows[leaves].sum() == pytest.approx(counts.rows[leaves].sum() + 4 * counts.rows[0], rel=0.02)
+    assert more.rows[0] == counts.rows[0]
 
 
 def _is_below(parents: list[int], node: int, top: int) -> bool:

@@ -3,16 +3,17 @@ such nodes are counted, so that there is little to collect."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from xmcspark.matchers.node_rows import node_rows
 from xmcspark.matchers.row_selection import RowCap, row_cap
 from xmcspark.matchers.targets import lift
-from xmcspark.matchers.wave_spark import Forest, by_leaf, groups_of_rows
+from xmcspark.matchers.wave_spark import Forest, by_leaf, features_of, groups_of_rows
 from xmcspark.sparse.csr import Csr
 from xmcspark.store.direct_tables import Rows
 from xmcspark.tree.units import node_starts
@@ -21,12 +22,15 @@ _COUNTS = "member int, level int, child int, rows bigint"
 _COUNTS_ARROW = pa.schema(
     [("member", pa.int32()), ("level", pa.int32()), ("child", pa.int32()), ("rows", pa.int64())]
 )
+_REACHING = "member int, node int, rows bigint"
+_REACHING_ARROW = pa.schema([("member", pa.int32()), ("node", pa.int32()), ("rows", pa.int64())])
 
 
 def row_caps(
-    features: Rows, forest: Forest, crowded: list[list[int]], max_rows: int
+    features: Rows, forest: Forest, crowded: Sequence[Mapping[int, int]], max_rows: int
 ) -> tuple[dict[int, RowCap], ...]:
-    """Caps of each member by node. `crowded`: the nodes of each member that have more than `max_rows` rows."""
+    """Caps of each member by node. `crowded`: the nodes of each member that have more than `max_rows` rows, with the
+    number of these."""
     if not any(crowded):
         return tuple({} for _ in crowded)
     counted = features.map(("indices", "labels"), partial(_counts, forest, crowded), _COUNTS)
@@ -36,23 +40,60 @@ def row_caps(
     for member, nodes in enumerate(crowded):
         tree = forest.tree(member)
         starts, mine = node_starts(tree), {}
-        for node in nodes:
+        for node, count in nodes.items():
             level = int(np.searchsorted(starts, node, side="right")) - 1
             number = node - int(starts[level])
             children = range(*tree.child_ptr[level][number : number + 2].tolist())
             positives = np.array([rows.get((member, level, child), 0) for child in children], np.int64)
-            cap = row_cap(rows.get((member, level - 1, number), 0), positives, max_rows)
+            cap = row_cap(count, positives, max_rows)
             if cap is not None:
                 mine[node] = cap
         caps.append(mine)
     return tuple(caps)
 
 
-def _counts(
-    forest: Forest, crowded: list[list[int]], batches: Iterator[pa.RecordBatch]
+def reached_crowds(
+    features: Rows, forest: Forest, members: Sequence[int], level: int, max_rows: int
+) -> list[dict[int, int]]:
+    """Of each member, the nodes of a level that more than `max_rows` rows belong to or reach, with the number of
+    these."""
+    columns = ("indices", "values", "labels")
+    counted = features.map(columns, partial(_reaching, forest, members, level), _REACHING)
+    sums = counted.groupBy("member", "node").agg(F.sum("rows").alias("rows")).where(F.col("rows") > max_rows)
+    crowds: list[dict[int, int]] = [{} for _ in forest.settings]
+    for row in sums.collect():
+        crowds[row["member"]][row["node"]] = int(row["rows"])
+    return crowds
+
+
+def _reaching(
+    forest: Forest, members: Sequence[int], level: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """(level, child): rows with a label below that child of a node on that level; (-1, 0): all rows. Of nodes that are
-    crowded themselves and of their children."""
+    totals: dict[int, np.ndarray] = {}
+    for table in groups_of_rows(batches):
+        X = features_of(table, forest)
+        for member in members:
+            Y, tree = by_leaf(table["labels"], None, forest.tree(member)), forest.tree(member)
+            for ptr in reversed(tree.child_ptr[level:]):
+                Y = lift(Y, ptr, np.maximum)
+            reached = forest.reached(X, member)
+            assert reached is not None
+            either = node_rows([Y, reached], []).indices
+            totals[member] = totals.get(member, 0) + np.bincount(either, minlength=Y.shape[1])
+    for member, found in totals.items():
+        nodes = np.flatnonzero(found)
+        columns = (
+            np.full(len(nodes), member, np.int32),
+            (node_starts(forest.tree(member))[level] + nodes).astype(np.int32),
+            found[nodes],
+        )
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=_REACHING_ARROW)
+
+
+def _counts(
+    forest: Forest, crowded: Sequence[Mapping[int, int]], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """(level, child): rows with a label below that child of a crowded node on that level."""
     totals: dict[tuple[int, int], np.ndarray] = {}
     for table in groups_of_rows(batches):
         for member, nodes in enumerate(crowded):
@@ -62,9 +103,7 @@ def _counts(
                 ):
                     totals[member, level] = totals.get((member, level), 0) + found
     for (member, level), found in totals.items():
-        children = np.flatnonzero(found)
-        if level >= 0:
-            children = np.intersect1d(children, _wanted(forest, member, crowded[member], level))
+        children = np.intersect1d(np.flatnonzero(found), _wanted(forest, member, crowded[member], level))
         columns = (
             np.full(len(children), member, np.int32),
             np.full(len(children), level, np.int32),
@@ -79,18 +118,11 @@ def _of_levels(Y: Csr, forest: Forest, member: int) -> Iterator[tuple[int, np.nd
     for level in reversed(range(tree.depth)):
         yield level, np.bincount(Y.indices, minlength=Y.shape[1])
         Y = lift(Y, tree.child_ptr[level], np.maximum)
-    yield -1, np.array([Y.shape[0]])
 
 
-def _wanted(forest: Forest, member: int, nodes: list[int], level: int) -> np.ndarray:
-    """Children of crowded nodes of a level, and those that are crowded nodes."""
+def _wanted(forest: Forest, member: int, nodes: Iterable[int], level: int) -> np.ndarray:
+    """Children of crowded nodes of a level."""
     tree = forest.tree(member)
     starts, ptr = node_starts(tree), tree.child_ptr[level]
     here = [node - int(starts[level]) for node in nodes if starts[level] <= node < starts[level + 1]]
-    parts = [np.arange(ptr[node], ptr[node + 1]) for node in here]
-    if level + 1 < tree.depth:
-        below = [
-            node - int(starts[level + 1]) for node in nodes if starts[level + 1] <= node < starts[level + 2]
-        ]
-        parts.append(np.array(below, np.int64))
-    return np.unique(np.concatenate([*parts, np.zeros(0, np.int64)]))
+    return np.concatenate([np.zeros(0, np.int64), *(np.arange(ptr[node], ptr[node + 1]) for node in here)])

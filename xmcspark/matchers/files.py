@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -23,7 +24,10 @@ def save_model(
     save_arrays(folder, kind, VERSION, header, tree_arrays | arrays)
 
 
-def load_model(folder: Path, kind: str) -> tuple[LabelTree, int, Scoring, dict[str, np.ndarray]]:
+def load_model(
+    folder: Path, kind: str, make_tree: Callable[..., LabelTree] = LabelTree
+) -> tuple[LabelTree, int, Scoring, dict[str, np.ndarray]]:
+    """(tree, features, scoring, arrays). `make_tree` decides how much of the tree is checked."""
     header, arrays = load_arrays(folder, kind, VERSION)
     try:
         depth, n_features, scoring = (
@@ -33,7 +37,7 @@ def load_model(folder: Path, kind: str) -> tuple[LabelTree, int, Scoring, dict[s
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder}: its header is not that of a {kind}: {error}") from error
-    tree = LabelTree(
+    tree = make_tree(
         tuple(take_array(folder, arrays, f"tree.{t}") for t in range(depth)),
         take_array(folder, arrays, "tree.labels"),
     )

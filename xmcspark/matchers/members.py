@@ -25,8 +25,8 @@ class Members:
     @staticmethod
     def load(folder: Path, members: int, scoring: Scoring, fusion: str) -> Members:
         """Maps the members into memory; `scoring` in place of what they were saved with."""
-        opened = [Searcher.load(folder / str(member)) for member in range(members)]
-        return Members(tuple(Searcher(s.tree, s.levels, s.n_features, scoring) for s in opened), fusion)
+        opened = (Searcher.load(folder / str(member), scoring) for member in range(members))
+        return Members(tuple(opened), fusion)
 
     @property
     def n_features(self) -> int:

@@ -3,9 +3,9 @@ together in order, and holds one of them at a time."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from xmcspark.store.placement import partition_keys
 from xmcspark.store.progress import tell
 from xmcspark.store.small_frames import small_frame
 from xmcspark.store.stage import Context, read_table
-from xmcspark.tree.units import Unit
+from xmcspark.tree.units import Unit, node_starts
 
 _WEIGHTS_PER_TASK = 8 << 20
 _PART_BYTES = 4 << 20
@@ -48,71 +48,87 @@ def write_model(
     for member, of_member in enumerate(units):
         tell("train", f"packing member {member + 1} of {len(units)}")
         context.spark.sparkContext.setJobGroup("train pack", f"train: pack member {member}")
-        with tempfile.TemporaryDirectory(prefix="xmcspark-model-") as scratch:
-            _write_member(
-                context, forest, member, of_member, weights, Path(scratch), joined(uri, str(member))
-            )
+        whole = _Part(member, of_member, forest.tree(member).depth)
+        _write_member(context, forest, whole, weights, joined(uri, str(member)))
+
+
+def write_upper_levels(
+    context: Context,
+    forest: Forest,
+    units: list[list[Unit]],
+    weights: dict[tuple[int, int], int],
+    levels: int,
+    uri: str,
+) -> None:
+    """The first levels of every member that has more, packed as a model of the nodes below them."""
+    context.fs.delete(uri)
+    context.spark.sparkContext.setJobGroup("train pack", f"train: pack {levels} levels for search")
+    for member, of_member in enumerate(units):
+        if forest.tree(member).depth > levels:
+            inside = [unit for unit in of_member if unit.level < levels]
+            part = _Part(member, inside, levels)
+            _write_member(context, forest, part, weights, joined(uri, str(member)))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is packed: the first levels of a member, which are all of them in the end."""
+
+    member: int
+    units: list[Unit]  # that have nodes there
+    levels: int
 
 
 def _write_member(
-    context: Context,
-    forest: Forest,
-    member: int,
-    units: list[Unit],
-    weights: dict[tuple[int, int], int],
-    scratch: Path,
-    uri: str,
+    context: Context, forest: Forest, part: _Part, weights: dict[tuple[int, int], int], uri: str
 ) -> None:
-    tree = forest.tree(member)
-    ordered = in_leaf_order(tree, units)
-    runs = in_runs(
-        [weights.get((member, unit.unit), 0) + unit.matchers for unit in ordered], _WEIGHTS_PER_TASK
-    )
-    packed = _packed(context, member, ordered, runs, partial(_pack, forest, member, ordered))
-    files = ModelFiles(scratch / "parts", tree)
-    for level, name, last, data in _streamed(context, packed, context.scratch(f"packed-{member}"), scratch):
-        files.append(level, NAMES[name], data, last)
-    scoring = Scoring.for_loss(forest.settings[member].loss)
-    local = context.fs.local_path(uri)
-    folder = Path(local) if local is not None else scratch / "model"
-    files.finish(folder, forest.features, scoring)
-    if local is None:
-        context.fs.upload(folder, uri)
-        shutil.rmtree(folder)
+    tree, member = forest.tree(part.member), part.member
+    part = replace(part, units=in_leaf_order(tree, part.units))
+    sizes = [weights.get((member, unit.unit), 0) + unit.matchers for unit in part.units]
+    packed = _packed(context, forest, part, in_runs(sizes, _WEIGHTS_PER_TASK))
+    with tempfile.TemporaryDirectory(prefix="xmcspark-model-") as folder:
+        scratch = Path(folder)
+        files = ModelFiles(scratch / "parts", tree.upper(part.levels))
+        uri_of_parts = context.scratch(f"packed-{member}")
+        for level, name, last, data in _streamed(context, packed, uri_of_parts, scratch):
+            files.append(level, NAMES[name], data, last)
+        scoring = Scoring.for_loss(forest.settings[member].loss)
+        local = context.fs.local_path(uri)
+        whole = Path(local) if local is not None else scratch / "model"
+        files.finish(whole, forest.features, scoring)
+        if local is None:
+            context.fs.upload(whole, uri)
 
 
-def _packed(
-    context: Context, member: int, units: list[Unit], runs: list[int], pack: ArrowFunction
-) -> DataFrame:
-    """`pack` over the rows of the units of each run, in order of units, a task for each run."""
-    spark, tasks = context.spark, runs[-1] + 1
+def _packed(context: Context, forest: Forest, part: _Part, runs: list[int]) -> DataFrame:
+    """The rows of the units of each run packed, in order of units, a task for each run."""
+    spark, tasks, pack = context.spark, runs[-1] + 1, partial(_pack, forest, part)
+    end = int(node_starts(forest.tree(part.member))[part.levels])  # nodes from there on are further down
     if folder := context.fs.local_path(context.run.table("matchers")):
-        read = partial(_read_units, folder, member, [unit.unit for unit in units], runs, pack)
+        read = partial(_read_units, folder, part, end, runs, pack)
         return spark.range(0, tasks, 1, tasks).mapInArrow(read, _PARTS)
     keys = partition_keys(tasks)
     places = [
-        (unit.unit, keys[run], place) for place, (unit, run) in enumerate(zip(units, runs, strict=True))
+        (unit.unit, keys[run], place) for place, (unit, run) in enumerate(zip(part.units, runs, strict=True))
     ]
     where = F.broadcast(small_frame(spark, places, "sub_tree int, task int, place int"))
-    rows = read_table(spark, context.run, "matchers").where(F.col("member") == member)
+    rows = read_table(spark, context.run, "matchers")
+    rows = rows.where((F.col("member") == part.member) & (F.col("node") < end))
     placed = rows.join(where, "sub_tree").repartition(tasks, F.col("task")).sortWithinPartitions("place")
     return placed.select(*_COLUMNS).mapInArrow(pack, _PARTS)
 
 
 def _read_units(
-    folder: str,
-    member: int,
-    units: list[int],
-    runs: list[int],
-    pack: ArrowFunction,
-    tasks: Iterator[pa.RecordBatch],
+    folder: str, part: _Part, end: int, runs: list[int], pack: ArrowFunction, tasks: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """What Spark would bring together, read by the task itself where it sees the files."""
+    units = [unit.unit for unit in part.units]
     for number in (number for batch in tasks for number in batch.column(0).to_pylist()):
         place_of = {
             unit: place for place, (unit, run) in enumerate(zip(units, runs, strict=True)) if run == number
         }
-        wanted = (ds.field("member") == member) & ds.field("sub_tree").isin(list(place_of))
+        wanted = (ds.field("member") == part.member) & ds.field("sub_tree").isin(list(place_of))
+        wanted &= ds.field("node") < end
         rows = ds.dataset(folder, format="parquet").to_table([*_COLUMNS[1:], "sub_tree"], filter=wanted)
         place = pa.array([place_of[unit] for unit in rows["sub_tree"].to_pylist()], pa.int32())
         rows = rows.append_column("place", place).select(_COLUMNS)
@@ -141,15 +157,14 @@ def _streamed(
     context.fs.delete(uri)
 
 
-def _pack(
-    forest: Forest, member: int, units: list[Unit], batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    tree = forest.tree(member)
+def _pack(forest: Forest, part: _Part, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    tree = forest.tree(part.member)
     for place, table in _by_place(batches):
         W = csr_of_lists(table["features"], table["weights"], forest.features, "matchers")
         nodes, children, bias = (table[name].to_numpy() for name in ("node", "child", "bias"))
-        for level, part in packed_unit(tree, units[place], nodes, children, bias, W):
-            arrays = [part.slot_ptr[1:], part.entry_ptr[1:], part.slots, part.entries, part.bias]
+        unit = part.units[place]
+        for level, found in packed_unit(tree, unit, nodes, children, bias, W, part.levels):
+            arrays = [found.slot_ptr[1:], found.entry_ptr[1:], found.slots, found.entries, found.bias]
             for name, array in enumerate(arrays):
                 yield from _parts(level, name, np.ascontiguousarray(array))
 

@@ -47,14 +47,22 @@ def in_leaf_order(tree: LabelTree, units: list[Unit]) -> list[Unit]:
 
 
 def packed_unit(
-    tree: LabelTree, unit: Unit, nodes: np.ndarray, children: np.ndarray, bias: np.ndarray, W: Csr
+    tree: LabelTree,
+    unit: Unit,
+    nodes: np.ndarray,
+    children: np.ndarray,
+    bias: np.ndarray,
+    W: Csr,
+    levels: int | None = None,
 ) -> Iterator[tuple[int, PackedLevel]]:
     """(level, its nodes packed) of a unit, from its matchers as the table has them, in any order: node and child of
-    each, bias and weights."""
+    each, bias and weights. `levels`: only so many levels of the tree, from the root, are asked for."""
     part, place = unit_tree(tree, unit)
     starts = node_starts(tree)
     for t, ptr in enumerate(part.child_ptr):
         level = unit.level + t
+        if levels is not None and level >= levels:
+            return
         mine = np.flatnonzero((nodes >= starts[level]) & (nodes < starts[level + 1]))
         if level == tree.depth - 1:
             numbers = tree.position_of_label[children[mine]]

@@ -25,6 +25,7 @@ class TrainingRows:
     Y: Csr  # targets
     relevance: np.ndarray | None = None  # float32, of each entry of Y
     totals: np.ndarray | None = None  # float64, relevance of all labels of the row, also those not in Y
+    reached: Csr | None = None  # with matcher-aware negatives: the nodes of one level that beam search opens
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -37,10 +38,12 @@ class TrainingRows:
             relevance = take_rows(costs, rows).data
         totals = None if self.totals is None else self.totals[rows]
         X, Y = take_rows(self.X, rows), take_rows(self.Y, rows)
-        return TrainingRows(self.keys[rows], self.hashes[rows], X, Y, relevance, totals)
+        reached = None if self.reached is None else take_rows(self.reached, rows)
+        return TrainingRows(self.keys[rows], self.hashes[rows], X, Y, relevance, totals, reached)
 
-    def slice(self, first: int, last: int, columns: int) -> TrainingRows:
-        """Neighbouring rows, not copied, with the first `columns` columns of Y, which are all they have entries in."""
+    def slice(self, first: int, last: int, columns: int, nodes: int = 0) -> TrainingRows:
+        """Neighbouring rows, not copied, with the first `columns` columns of Y and the first `nodes` of `reached`,
+        which are all they have entries in."""
         y = slice(self.Y.indptr[first], self.Y.indptr[last])
         return TrainingRows(
             self.keys[first:last],
@@ -49,14 +52,15 @@ class TrainingRows:
             _slice(self.Y, first, last, columns),
             None if self.relevance is None else self.relevance[y],
             None if self.totals is None else self.totals[first:last],
+            None if self.reached is None else _slice(self.reached, first, last, nodes),
         )
 
     def without_targets(self) -> TrainingRows:
         empty = np.zeros(len(self) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
-        return replace(self, Y=Csr(*empty, (len(self), 1)), relevance=None)
+        return replace(self, Y=Csr(*empty, (len(self), 1)), relevance=None, reached=None)
 
-    def with_targets(self, Y: Csr, relevance: np.ndarray | None) -> TrainingRows:
-        return replace(self, Y=Y, relevance=relevance)
+    def with_targets(self, Y: Csr, relevance: np.ndarray | None, reached: Csr | None = None) -> TrainingRows:
+        return replace(self, Y=Y, relevance=relevance, reached=reached)
 
 
 def _slice(matrix: Csr, first: int, last: int, columns: int) -> Csr:
@@ -68,6 +72,8 @@ def _slice(matrix: Csr, first: int, last: int, columns: int) -> Csr:
 def packed_rows(rows: TrainingRows, size: int = PAYLOAD_BYTES) -> Iterator[bytes]:
     """The rows as strings of about `size` bytes, at least one row each."""
     ends = 8 * rows.X.indptr[1:] + 12 * rows.Y.indptr[1:] + 32 * np.arange(1, len(rows) + 1)
+    if rows.reached is not None:
+        ends += 4 * rows.reached.indptr[1:]
     first = 0
     while first < len(rows):
         before = int(ends[first - 1]) if first else 0
@@ -92,12 +98,23 @@ def _packed(rows: TrainingRows, first: int, last: int) -> bytes:
         nothing if (targets == 1.0).all() else targets,  # most are
         nothing if rows.relevance is None else rows.relevance[y],
         nothing if rows.totals is None else rows.totals[first:last],
+        *_packed_nodes(rows.reached, first, last),
     )
 
 
-def unpacked_rows(payloads: list[object], features: int, columns: int, costs: bool) -> TrainingRows:
+def _packed_nodes(reached: Csr | None, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    if reached is None:
+        return np.zeros(0, np.int32), np.zeros(0, np.int32)
+    at = slice(reached.indptr[first], reached.indptr[last])
+    return np.diff(reached.indptr[first : last + 1]).astype(np.int32), reached.indices[at]
+
+
+def unpacked_rows(
+    payloads: list[object], features: int, columns: int, costs: bool, nodes: int | None = None
+) -> TrainingRows:
     """All rows of `packed_rows` strings in the order of training, whatever the order of the strings. The list is
-    emptied on the way, so that the strings are gone when the rows are put in order. `costs`: relevance is packed."""
+    emptied on the way, so that the strings are gone when the rows are put in order. `costs`: relevance is packed;
+    `nodes`: what the rows reach is, of so many nodes."""
     parts = [unpacked(payload) for payload in payloads]
     payloads.clear()
     keys, hashes = _joined(parts, 0, np.int64), _joined(parts, 1, np.int64)
@@ -106,8 +123,12 @@ def unpacked_rows(payloads: list[object], features: int, columns: int, costs: bo
     Y = _csr(parts, 5, np.concatenate([*targets, np.zeros(0, np.float32)]), columns)
     relevance = _joined(parts, 8, np.float32) if costs else None
     totals = _joined(parts, 9, np.float64) if costs else None
+    reached = None
+    if nodes is not None:
+        found = _joined(parts, 11, np.int32)
+        reached = _csr(parts, 10, np.ones(len(found), np.float32), nodes)
     del parts, targets
-    return TrainingRows(keys, hashes, X, Y, relevance, totals).take(np.lexsort((hashes, keys)))
+    return TrainingRows(keys, hashes, X, Y, relevance, totals, reached).take(np.lexsort((hashes, keys)))
 
 
 def _joined(parts: list[list[np.ndarray]], number: int, dtype: type) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Which training rows go to which training unit, and what of their targets goes with them: a unit gets the rows that
-have a label in it (the root all rows), with the targets that its nodes are trained on and no others."""
+have a label in it (the root all rows), and with matcher-aware negatives those that reach one of its nodes, with the
+targets that its nodes are trained on and no others."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def target_level(tree: LabelTree, unit: Unit) -> int:
 
 def target_range(tree: LabelTree, unit: Unit) -> tuple[int, int]:
     """(first, last + 1) of those columns, as the whole tree numbers them."""
-    node = unit.node - int(node_starts(tree)[unit.level])
-    first, last = node, node + 1
+    first = unit.node - int(node_starts(tree)[unit.level])
+    last = first + (1 if unit.whole else unit.nodes)
     for ptr in tree.child_ptr[unit.level : target_level(tree, unit) + 1]:
         first, last = int(ptr[first]), int(ptr[last])
     return first, last
@@ -64,20 +65,8 @@ class Router:
         self, level: int, rows: TrainingRows, Y: Csr, costs: np.ndarray | None
     ) -> Iterator[tuple[Unit, TrainingRows]]:
         """Copies the rows of all units with targets of this level at once, sorted by unit, and cuts between units."""
-        owner = self._owner[level][Y.indices]
-        entries = np.argsort(owner, kind="stable")  # entries of a unit stay in the order of rows
-        entries = entries[np.searchsorted(owner[entries], 0) :]
-        unit_of, row_of = owner[entries], rows_of(Y)[entries]
-        new = np.empty(len(entries), bool)  # whether the entry is the first of its row in its unit
-        new[:1] = True
-        np.logical_or(unit_of[1:] != unit_of[:-1], row_of[1:] != row_of[:-1], out=new[1:])
-        first = np.flatnonzero(new)
-        taken, of_unit = row_of[first], unit_of[first]
-        indptr = np.concatenate([first, [len(entries)]]).astype(np.int64)
-        root = self._root if self._root is not None and self._levels[self._root] == level else None
-        if root is not None:  # alone on its level, with all rows, also those without labels
-            indptr = np.searchsorted(row_of, np.arange(len(rows) + 1)).astype(np.int64)
-            taken, of_unit = np.arange(len(rows)), np.full(len(rows), root, np.int32)
+        entries, unit_of, row_of = _by_unit(self._owner[level], Y)
+        of_unit, taken, indptr = self._places(level, rows, unit_of, row_of)
         columns = Y.indices[entries] - self._first[unit_of]
         together = (
             rows.without_targets()
@@ -85,12 +74,58 @@ class Router:
             .with_targets(
                 Csr(indptr, columns, Y.data[entries], (len(taken), int(self._width.max()))),
                 None if costs is None else costs[entries],
+                None if rows.reached is None else self._reached_at(level, rows.reached, of_unit, taken),
             )
         )
         bounds = np.searchsorted(of_unit, np.arange(len(self._units) + 1))
         for place in np.flatnonzero(np.diff(bounds)).tolist():
-            part = together.slice(int(bounds[place]), int(bounds[place + 1]), int(self._width[place]))
-            yield self._units[place], self._chosen(self._units[place], part)
+            unit = self._units[place]
+            ends = int(bounds[place]), int(bounds[place + 1])
+            part = together.slice(*ends, int(self._width[place]), unit.nodes)
+            yield unit, self._chosen(unit, part)
+
+    def _places(
+        self, level: int, rows: TrainingRows, unit_of: np.ndarray, row_of: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(unit, row, and where its targets begin) of each row that a unit gets, by unit, then row, from the unit and
+        row of each target."""
+        if rows.reached is not None:
+            _, by_beam, reaching = _by_unit(self._node_owner(level), rows.reached)
+            targets = _numbered(unit_of, row_of, len(rows))
+            places = np.union1d(targets, _numbered(by_beam, reaching, len(rows)))
+            indptr = np.append(np.searchsorted(targets, places), len(targets))
+            return *np.divmod(places, max(1, len(rows))), indptr.astype(np.int64)
+        if self._root is not None and self._levels[self._root] == level:
+            # Alone on its level, with all rows, also those without labels.
+            indptr = np.searchsorted(row_of, np.arange(len(rows) + 1)).astype(np.int64)
+            return np.full(len(rows), self._root, np.int32), np.arange(len(rows)), indptr
+        new = np.empty(len(unit_of), bool)  # whether the target is the first of its row in its unit
+        new[:1] = True
+        np.logical_or(unit_of[1:] != unit_of[:-1], row_of[1:] != row_of[:-1], out=new[1:])
+        first = np.flatnonzero(new)
+        return unit_of[first], row_of[first], np.append(first, len(unit_of)).astype(np.int64)
+
+    def _reached_at(self, level: int, reached: Csr, of_unit: np.ndarray, taken: np.ndarray) -> Csr:
+        """What of the nodes that rows reach lies in the units they are taken to, numbered from the unit's first."""
+        entries, unit_of, row_of = _by_unit(self._node_owner(level), reached)
+        rows = reached.shape[0]
+        numbers = _numbered(unit_of, row_of, rows)
+        ends = np.searchsorted(numbers, _numbered(of_unit, taken, rows), side="right")
+        indptr = np.concatenate([[0], ends]).astype(np.int64)
+        start = int(node_starts(self._tree)[level])
+        first = np.array([unit.node - start for unit in self._units], np.int32)
+        most = max(unit.nodes for unit in self._units)
+        columns = reached.indices[entries] - first[unit_of]
+        return Csr(indptr, columns, reached.data[entries], (len(taken), most))
+
+    def _node_owner(self, level: int) -> np.ndarray:
+        """The place in `units` of the unit that each node of the level belongs to, -1 if to none of them."""
+        starts = node_starts(self._tree)
+        owner = np.full(int(starts[level + 1] - starts[level]), -1, np.int32)
+        for place, unit in enumerate(self._units):
+            first = unit.node - int(starts[level])
+            owner[first : first + unit.nodes] = place
+        return owner
 
     def _chosen(self, unit: Unit, rows: TrainingRows) -> TrainingRows:
         """Without the rows that the unit's only node leaves out."""
@@ -100,6 +135,19 @@ class Router:
         number = unit.node - int(node_starts(self._tree)[unit.level])
         seed = int(node_seeds(self._seed, unit.level, 1, number)[0])
         return rows.take(np.flatnonzero(cap.keeps(row_hashes(seed, rows.keys), rows.Y)))
+
+
+def _by_unit(owner: np.ndarray, matrix: Csr) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(entries of columns that a unit owns, by unit, then row; the unit and the row of each)"""
+    of = owner[matrix.indices]
+    entries = np.argsort(of, kind="stable")  # entries of a unit stay in the order of rows
+    entries = entries[np.searchsorted(of[entries], 0) :]
+    return entries, of[entries], rows_of(matrix)[entries]
+
+
+def _numbered(unit: np.ndarray, row: np.ndarray, rows: int) -> np.ndarray:
+    """One number for a unit and one of so many rows, that increases with both."""
+    return np.asarray(unit.astype(np.int64) * max(1, rows) + row)
 
 
 def _with(Y: Csr, data: np.ndarray) -> Csr:

@@ -58,6 +58,14 @@ def plan_waves(works: Sequence[Work], waves: int) -> list[list[Work]]:
     ]
 
 
+def plan_steps(steps: Sequence[Sequence[Work]], waves: int) -> list[list[list[Work]]]:
+    """The waves of each of several steps, where one must end before the next begins: about `waves` in all, as many for
+    a step as is its share of the load, and at least one."""
+    total = max(1, sum(work.load for step in steps for work in step))
+    shares = [sum(work.load for work in step) * waves / total for step in steps]
+    return [plan_waves(step, max(1, round(share))) for step, share in zip(steps, shares, strict=True)]
+
+
 def plan_tasks(works: Sequence[Work], slots: int) -> list[Task]:
     """The tasks of a wave, heaviest first: heavy units alone, or in pieces where one would outlast all others; light
     ones together."""

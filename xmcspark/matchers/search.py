@@ -118,8 +118,9 @@ class Searcher:
         save_model(Path(folder), "packed tree model", self.tree, self.n_features, self.scoring, arrays)
 
     @staticmethod
-    def load(folder: str | Path) -> Searcher:
-        tree, n_features, scoring, arrays = load_model(Path(folder), "packed tree model")
+    def load(folder: str | Path, scoring: Scoring | None = None) -> Searcher:
+        """Opens a saved searcher without reading it; `scoring` in place of what it was saved with."""
+        tree, n_features, saved, arrays = load_model(Path(folder), "packed tree model", LabelTree.opened)
         names = PackedLevel.__dataclass_fields__
         levels = tuple(
             PackedLevel(**{name: take_array(folder, arrays, f"{t}.{name}") for name in names})
@@ -127,21 +128,16 @@ class Searcher:
         )
         for t, (level, ptr) in enumerate(zip(levels, tree.child_ptr, strict=True)):
             _check_packed(f"{folder}, level {t}", level, ptr)
-        return Searcher(tree, levels, n_features, scoring)
+        return Searcher(tree, levels, n_features, scoring or saved)
 
 
 def _check_packed(name: str, level: PackedLevel, child_ptr: np.ndarray) -> None:
     """That the arrays fit together; what lies inside them is looked at on the way (native/search.h)."""
-    for ptr, of in ((level.slot_ptr, level.slots), (level.entry_ptr, level.entries)):
-        good = (
-            len(ptr) == len(child_ptr)
-            and ptr[0] == 0
-            and ptr[-1] == len(of)
-            and bool((np.diff(ptr) >= 0).all())
-        )
-        if not good or of.shape[1:] != (2,):
-            raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
-    if len(level.bias) != child_ptr[-1] or not bool((np.diff(level.slot_ptr) > 0).all()):
+    pairs = ((level.slot_ptr, level.slots), (level.entry_ptr, level.entries))
+    good = len(level.bias) == child_ptr[-1] and all(
+        len(ptr) == len(child_ptr) and ptr[-1] == len(of) and of.shape[1:] == (2,) for ptr, of in pairs
+    )
+    if not good:
         raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
 
 

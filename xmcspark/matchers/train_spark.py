@@ -4,80 +4,90 @@ time and an unfinished one leaves nothing behind."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
-from dataclasses import dataclass, fields, replace
+from collections import Counter
+from dataclasses import fields, replace
 
-from xmcspark.errors import ConfigError
 from xmcspark.matchers.caps_spark import row_caps
+from xmcspark.matchers.levels_spark import forest_of_level
 from xmcspark.matchers.pack_spark import write_model
-from xmcspark.matchers.schedule import Work, plan_tasks, plan_waves, slot_balance
+from xmcspark.matchers.schedule import Work, plan_steps, plan_tasks, slot_balance
 from xmcspark.matchers.settings import LAYOUT_KEYS, TrainSettings
+from xmcspark.matchers.steps import TreeWork, training_steps
 from xmcspark.matchers.task_memory import check_memory, derived_limit, work_bytes
-from xmcspark.matchers.wave_runs_spark import FinishedWave, run_waves
+from xmcspark.matchers.wave_runs_spark import FinishedWave, WaveRuns
 from xmcspark.matchers.wave_spark import ARROW_RECORDS, Forest, Wave
-from xmcspark.store.direct_tables import rows_of_table
+from xmcspark.store.direct_tables import Rows, rows_of_table
 from xmcspark.store.session import arrow_batch, slots_of, task_threads
 from xmcspark.store.side_files import local_copy, send_folder
 from xmcspark.store.small_frames import small_frame
 from xmcspark.store.stage import Context, Stage
 from xmcspark.tree.label_tree import LabelTree
-from xmcspark.tree.units import NodeCounts, Unit, load_units
+from xmcspark.tree.units import load_units
 
 log = logging.getLogger(__name__)
-
-SUPPORTED_NEGATIVES = ("tfn",)
 
 
 def train(context: Context) -> None:
     settings = context.config.train
-    if settings.negatives not in SUPPORTED_NEGATIVES:
-        raise ConfigError(
-            [
-                f"train.negatives is {settings.negatives!r}: the Spark job supports "
-                f"{' and '.join(SUPPORTED_NEGATIVES)}; the others are in the library (xmcspark.train_matchers)"
-            ]
-        )
     trees = _trees(context)
-    works = [Work(member, unit) for member, tree in enumerate(trees) for unit in tree.units]
+    steps = training_steps(trees, settings)
     forest = _forest(context, trees)
-    sizes = _checked_sizes(context, works, trees, forest)
+    sizes = _checked_sizes(context, [work for step in steps for work in step], trees, forest)
     slots = slots_of(context.spark)
-    waves = [
-        Wave(number, tuple(plan_tasks(wave, slots)))
-        for number, wave in enumerate(plan_waves(works, settings.waves))
+    numbers = itertools.count()
+    planned = [
+        [Wave(next(numbers), tuple(plan_tasks(wave, slots))) for wave in waves]
+        for waves in plan_steps(steps, settings.waves)
     ]
+    waves = [wave for step in planned for wave in step]
     rows = rows_of_table(context, "features", "train")
     with arrow_batch(context.spark, ARROW_RECORDS):
-        crowded = [tree.crowded(settings.max_rows) for tree in trees]
-        forest = replace(forest, caps=row_caps(rows, forest, crowded, settings.max_rows))
-        finished = run_waves(context, rows, forest, waves)
-        _write_loads(context, waves, finished, sizes)
-        write_model(context, forest, [tree.units for tree in trees], _weights(finished))
-    _note(context, waves, finished, forest, slot_balance([wave.tasks for wave in waves], slots))
+        runs = WaveRuns(context, waves)
+        forest = _trained(context, runs, rows, forest, trees, planned)
+        context.rows["matchers"] = sum(wave.rows for wave in runs.finished)
+        _write_loads(context, waves, runs.finished, sizes)
+        write_model(context, forest, [tree.units for tree in trees], _weights(runs.finished))
+    _note(context, waves, runs.finished, forest, slot_balance([wave.tasks for wave in waves], slots))
 
 
-@dataclass(frozen=True)
-class _Tree:
-    tree: LabelTree
-    units: list[Unit]
-    counts: NodeCounts
+def _trained(
+    context: Context,
+    runs: WaveRuns,
+    rows: Rows,
+    forest: Forest,
+    trees: list[TreeWork],
+    steps: list[list[Wave]],
+) -> Forest:
+    """Trains what is pending, step by step. The forest, with the caps of nodes that were met."""
+    most = context.config.train.max_rows
+    if context.config.train.negatives == "tfn":
+        crowded = [tree.crowded(most) for tree in trees]
+        forest = replace(forest, caps=row_caps(rows, forest, crowded, most))
+        runs.train(steps[0], rows, forest)
+        return forest
+    units, n_rows = [tree.units for tree in trees], int(trees[0].counts.rows[0])
+    for level, waves in enumerate(steps):
+        if runs.pending(waves):
+            weights = _weights(runs.finished)
+            forest = forest_of_level(context, rows, forest, level, units, weights, n_rows)
+            runs.train(waves, rows, forest)
+    return forest
 
-    def crowded(self, max_rows: int) -> list[int]:
-        return [int(node) for node in (self.counts.rows > max_rows).nonzero()[0]]
 
-
-def _trees(context: Context) -> list[_Tree]:
+def _trees(context: Context) -> list[TreeWork]:
     """The trees of all members as the driver sees them, mapped into memory."""
     folder = local_copy(context.fs, context.folder("tree"))
     opened = []
     for member in range(context.config.ensemble.members):
         tree = LabelTree.load(folder / str(member))
-        opened.append(_Tree(tree, *load_units(folder / str(member) / "units")))
+        opened.append(TreeWork(tree, *load_units(folder / str(member) / "units")))
     return opened
 
 
-def _forest(context: Context, trees: list[_Tree]) -> Forest:
+def _forest(context: Context, trees: list[TreeWork]) -> Forest:
     spark, version = context.spark, context.run.key_of_input("tree/")
     alone = context.config.train.alone
     return Forest(
@@ -92,7 +102,7 @@ def _forest(context: Context, trees: list[_Tree]) -> Forest:
 
 
 def _checked_sizes(
-    context: Context, works: list[Work], trees: list[_Tree], forest: Forest
+    context: Context, works: list[Work], trees: list[TreeWork], forest: Forest
 ) -> dict[Work, int]:
     """Expected memory of each unit; InputError if one does not fit into a task."""
     settings = context.config.train
@@ -151,10 +161,10 @@ def _write_loads(
 
 def _weights(finished: list[FinishedWave]) -> dict[tuple[int, int], int]:
     """Weights of each unit of each member."""
-    weights: dict[tuple[int, int], int] = {}
+    weights: Counter[tuple[int, int]] = Counter()
     for wave in finished:
         for member, unit in wave.units:
-            weights[member, unit] = int(wave.cost_of(member, unit)["weights"])
+            weights[member, unit] += int(wave.cost_of(member, unit)["weights"])
     return weights
 
 
@@ -174,7 +184,7 @@ def _note(
         waves=len(waves),
         waves_trained=sum(not wave.reused for wave in finished),
         waves_reused=sum(wave.reused for wave in finished),
-        units=sum(len(wave.units) for wave in finished),
+        units=len({unit for wave in finished for unit in wave.units}),
         tasks=sum(len(wave.tasks) for wave in waves),
         weights=sum(_weights(finished).values()),
         slot_balance=round(balance, 4),

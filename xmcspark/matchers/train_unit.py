@@ -14,7 +14,7 @@ from xmcspark.matchers.packed_rows import TrainingRows
 from xmcspark.matchers.row_selection import RowCap
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import lift, select
-from xmcspark.matchers.trainer import Place, Trainer, node_seeds
+from xmcspark.matchers.trainer import Place, Trainer, in_one_node, node_seeds
 from xmcspark.sparse.csr import Csr
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.units import Unit, node_starts
@@ -53,21 +53,24 @@ def train_unit(
 
     `caps`: of the nodes (numbered as in tree_nodes) that take only a part of their rows; None tells them from these
     rows, which must then be all. `piece` (i, n): only every n-th group of the children of a unit of one node, from
-    group i on."""
-    part, place = unit_tree(tree, unit)
-    own = None if caps is None else _own_caps(tree, unit, part, place, caps)
+    group i on. With matcher-aware negatives a unit is nodes of one level, and `rows.reached` says which rows the levels
+    above send to each."""
+    of_level = rows.reached is not None and piece[1] == 1
+    part, place = _level_tree(tree, unit) if of_level else unit_tree(tree, unit)
+    own = None if caps is None else _own_caps(tree, part, place, caps)
     if piece[1] > 1:
         return _train_piece(rows, part, place, settings, own, piece, threads)
     trainer = _trainer(rows, part, place, settings, own, threads)
-    model = trainer.train(rows.Y, None if rows.relevance is None else _costs(rows))
+    R = None if rows.relevance is None else _costs(rows)
+    if of_level:
+        true = lift(rows.Y, part.child_ptr[1], np.maximum)
+        matchers = trainer.train_level(1, rows.Y, R, true, rows.reached)
+        return TrainedUnit((_trained_level(part, place, 1, matchers, rows.Y, own),), trainer.unfinished)
+    model = trainer.train(rows.Y, R)
     levels, Y = [], rows.Y
     for t in reversed(range(part.depth)):
-        ptr = part.child_ptr[t]
-        nodes = place.first[t] + np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-        children = place.first[t + 1] + np.arange(ptr[-1])
-        positives = _positives(Y, part, t, own)
-        levels.append(TrainedLevel(unit.level + t, nodes, children, model.matchers[t], positives))
-        Y = lift(Y, ptr, np.maximum)
+        levels.append(_trained_level(part, place, t, model.matchers[t], Y, own))
+        Y = lift(Y, part.child_ptr[t], np.maximum)
     return TrainedUnit(tuple(reversed(levels)), trainer.unfinished)
 
 
@@ -84,6 +87,30 @@ def unit_tree(tree: LabelTree, unit: Unit) -> tuple[LabelTree, Place]:
     return LabelTree(tuple(pointers), leaves), Place(unit.level, tuple(starts))
 
 
+def _level_tree(tree: LabelTree, unit: Unit) -> tuple[LabelTree, Place]:
+    """The nodes of a unit of one level as the children of a root that is not trained, and where they lie."""
+    first = unit.node - int(node_starts(tree)[unit.level])
+    ptr = tree.child_ptr[unit.level][first : first + unit.nodes + 1]
+    leaves = np.arange(ptr[-1] - ptr[0], dtype=np.int32)
+    part = LabelTree((np.array([0, unit.nodes]), ptr - ptr[0]), leaves)
+    return part, Place(unit.level - 1, (0, first, int(ptr[0])))
+
+
+def _trained_level(
+    part: LabelTree,
+    place: Place,
+    t: int,
+    matchers: Matchers,
+    Y: Csr,
+    caps: Mapping[tuple[int, int], RowCap] | None,
+) -> TrainedLevel:
+    """Level t of a part. Y: targets of its children."""
+    ptr = part.child_ptr[t]
+    nodes = place.first[t] + np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+    children = place.first[t + 1] + np.arange(ptr[-1])
+    return TrainedLevel(place.level + t, nodes, children, matchers, _positives(Y, part, t, caps))
+
+
 def _trainer(
     rows: TrainingRows,
     part: LabelTree,
@@ -98,13 +125,15 @@ def _trainer(
 
 
 def _own_caps(
-    tree: LabelTree, unit: Unit, part: LabelTree, place: Place, caps: Mapping[int, RowCap]
+    tree: LabelTree, part: LabelTree, place: Place, caps: Mapping[int, RowCap]
 ) -> dict[tuple[int, int], RowCap]:
-    """Those of the unit's nodes, by level and number in the unit."""
+    """Those of the part's nodes, by level and number in it."""
     starts = node_starts(tree)
     own = {}
     for t, size in enumerate(part.level_sizes[:-1]):
-        first = int(starts[unit.level + t]) + place.first[t]
+        if place.level + t < 0:  # above the tree's root
+            continue
+        first = int(starts[place.level + t]) + place.first[t]
         own.update({(t, node - first): cap for node, cap in caps.items() if first <= node < first + size})
     return own
 
@@ -128,7 +157,7 @@ def _train_piece(
         return TrainedUnit((), 0)
     trainer = _trainer(rows, LabelTree.root_only(len(mine)), place, settings, {}, threads)
     R = None if rows.relevance is None else _columns(_costs(rows), mine)
-    matchers = trainer.train(_columns(rows.Y, mine), R).matchers[0]
+    matchers = trainer.train_level(0, _columns(rows.Y, mine), R, in_one_node(len(rows)), rows.reached)
     nodes = np.full(len(mine), place.first[0], np.int64)
     level = TrainedLevel(place.level, nodes, place.first[1] + mine, matchers, positives[mine])
     return TrainedUnit((level,), trainer.unfinished)

@@ -86,12 +86,7 @@ class Trainer:
         """From targets, relevance and user-given negatives of the leaf positions."""
         targets = list(self._lifted(Y, np.maximum))  # of the children of each level, root first
         relevance = list(self._lifted(R, np.add)) if R else [None] * len(targets)
-        everything = Csr(
-            np.arange(Y.shape[0] + 1, dtype=np.int64),
-            np.zeros(Y.shape[0], np.int32),
-            np.ones(Y.shape[0], np.float32),
-            (Y.shape[0], 1),
-        )
+        everything = in_one_node(Y.shape[0])
         depth = len(targets)
         if self.settings.negatives == "tfn":
             problems = [
@@ -109,6 +104,11 @@ class Trainer:
             matchers += self._solve([problem])
         return self._model(self.tree, matchers)
 
+    def train_level(self, t: int, Y: Csr, R: Csr | None, true: Csr, predicted: Csr | None) -> Matchers:
+        """The nodes of one level alone, from targets and relevance of their children and from the nodes of that level
+        that rows belong to and, with matcher-aware negatives, those that the levels above send them to."""
+        return self._solve([self._problem(t, Y, R, predicted, true, None)])[0]
+
     def _model(self, tree: LabelTree, matchers: list[Matchers]) -> TreeModel:
         return TreeModel(tree, tuple(matchers), self.X.shape[1], Scoring.for_loss(self.settings.loss))
 
@@ -120,9 +120,7 @@ class Trainer:
 
     def _predicted(self, matchers: list[Matchers]) -> Csr:
         """The nodes that beam search so far would open for each row (matcher-aware negatives)."""
-        above = self.tree.child_ptr[: len(matchers)]
-        nodes = LabelTree(above, np.arange(above[-1][-1], dtype=np.int32))  # the level's nodes as labels
-        upper = self._model(nodes, matchers)
+        upper = self._model(self.tree.upper(len(matchers)), matchers)
         beam = self.settings.man_beam
         found = upper.predict(self.X, beam=beam, top_k=beam, threads=self.threads)
         return found.to_csr(upper.tree.n_labels)
@@ -187,6 +185,16 @@ class Trainer:
             Matchers(Csr(indptr, indices, data, (len(bias), self.X.shape[1])), bias)
             for indptr, indices, data, bias in solved
         ]
+
+
+def in_one_node(rows: int) -> Csr:
+    """Rows x nodes where there is one node, and all rows are in it."""
+    return Csr(
+        np.arange(rows + 1, dtype=np.int64),
+        np.zeros(rows, np.int32),
+        np.ones(rows, np.float32),
+        (rows, 1),
+    )
 
 
 def _last(U: Csr | None, t: int, depth: int) -> Csr | None:

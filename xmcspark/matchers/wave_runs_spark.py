@@ -41,58 +41,61 @@ class FinishedWave:
         return self.costs.get((member, unit), dict.fromkeys((*_SUMMED, *_LARGEST), 0))
 
 
-def run_waves(context: Context, rows: Rows, forest: Forest, waves: Sequence[Wave]) -> list[FinishedWave]:
-    """Trains the waves that no earlier attempt finished. Returns all of them, in order."""
-    keys = [_key(context, wave) for wave in waves]
-    finished = {n: found for n, key in enumerate(keys) if (found := _find(context, n, key)) is not None}
-    _clear_leftovers(context, finished)
-    if finished:
-        log.info("train: %d of %d waves were finished before", len(finished), len(waves))
-    _train_pending(context, rows, forest, waves, keys, finished)
-    context.rows["matchers"] = sum(wave.rows for wave in finished.values())
-    return [finished[number] for number in range(len(waves))]
+class WaveRuns:
+    """The waves of a stage: which are finished, and how the others become so."""
 
+    def __init__(self, context: Context, waves: Sequence[Wave]) -> None:
+        """Looks for waves that an earlier attempt finished, and clears away what it left of the others."""
+        self._context, self._waves, self._started = context, waves, time.monotonic()
+        self._keys = [_key(context, wave) for wave in waves]
+        self._finished = {
+            number: found
+            for number, key in enumerate(self._keys)
+            if (found := _find(context, number, key)) is not None
+        }
+        _clear_leftovers(context, self._finished)
+        if self._finished:
+            log.info("train: %d of %d waves were finished before", len(self._finished), len(waves))
+        self._loads: dict[int, Accumulator[Loads]] = {
+            wave.number: context.spark.sparkContext.accumulator({}, LoadsParam())
+            for wave in waves
+            if wave.number not in self._finished
+        }
 
-def _train_pending(
-    context: Context,
-    rows: Rows,
-    forest: Forest,
-    waves: Sequence[Wave],
-    keys: list[str],
-    finished: dict[int, FinishedWave],
-) -> None:
-    """Trains what is not `finished`, and adds it there. If a wave fails, those beside it may end: what they train will
-    not have to be trained again."""
-    loads: dict[int, Accumulator[Loads]] = {
-        wave.number: context.spark.sparkContext.accumulator({}, LoadsParam())
-        for wave in waves
-        if wave.number not in finished
-    }
-    pending, started = [wave for wave in waves if wave.number in loads], time.monotonic()
-    running: dict[Future[FinishedWave], Wave] = {}
-    failed: BaseException | None = None
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        while running or (pending and failed is None):
-            while pending and len(running) < AT_ONCE and failed is None:
-                wave = pending.pop(0)
-                attempt = pool.submit(
-                    _run, context, rows, forest, wave, keys[wave.number], loads[wave.number]
-                )
-                running[attempt] = wave
-            try:
-                done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-            except BaseException:  # interrupted: do not wait for what runs
-                _cancel(context, running.values())
-                raise
-            _tell(waves, finished, running.values(), loads, started)
-            for attempt in done:
-                wave = running.pop(attempt)
-                if (error := attempt.exception()) is not None:
-                    failed = failed or error
-                else:
-                    finished[wave.number] = attempt.result()
-    if failed is not None:
-        raise failed
+    def pending(self, waves: Sequence[Wave]) -> list[Wave]:
+        return [wave for wave in waves if wave.number not in self._finished]
+
+    @property
+    def finished(self) -> list[FinishedWave]:
+        """In order."""
+        return [self._finished[number] for number in sorted(self._finished)]
+
+    def train(self, waves: Sequence[Wave], rows: Rows, forest: Forest) -> None:
+        """Trains those of these waves that are pending. If one fails, those beside it may end: what they train will
+        not have to be trained again."""
+        pending = self.pending(waves)
+        running: dict[Future[FinishedWave], Wave] = {}
+        failed: BaseException | None = None
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            while running or (pending and failed is None):
+                while pending and len(running) < AT_ONCE and failed is None:
+                    wave = pending.pop(0)
+                    key, loads = self._keys[wave.number], self._loads[wave.number]
+                    running[pool.submit(_run, self._context, rows, forest, wave, key, loads)] = wave
+                try:
+                    done, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+                except BaseException:  # interrupted: do not wait for what runs
+                    _cancel(self._context, running.values())
+                    raise
+                _tell(self._waves, self._finished, running.values(), self._loads, self._started)
+                for attempt in done:
+                    wave = running.pop(attempt)
+                    if (error := attempt.exception()) is not None:
+                        failed = failed or error
+                    else:
+                        self._finished[wave.number] = attempt.result()
+        if failed is not None:
+            raise failed
 
 
 def _run(
@@ -160,8 +163,9 @@ def _clear_leftovers(context: Context, finished: dict[int, FinishedWave]) -> Non
 
 
 def _key(context: Context, wave: Wave) -> str:
-    """Of the stage, and of the units in the wave: the same units trained in other tasks are the same wave."""
-    units = sorted((work.member, work.unit.unit) for work in wave.works if work.piece == 0)
+    """Of the stage, and of the units in the wave and where their nodes begin: the same nodes trained in other tasks are
+    the same wave."""
+    units = sorted((work.member, work.unit.unit, work.unit.node) for work in wave.works if work.piece == 0)
     text = json.dumps([context.key, wave.number, units])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -22,11 +22,14 @@ from xmcspark.matchers.peak_memory import PeakMemory
 from xmcspark.matchers.routing import Router, target_range
 from xmcspark.matchers.row_selection import RowCap
 from xmcspark.matchers.schedule import Task, Work
+from xmcspark.matchers.search import Searcher
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import by_position, row_totals
 from xmcspark.matchers.train_unit import train_unit
+from xmcspark.matchers.trainer import in_one_node
 from xmcspark.sparse.arrow import csr_of_lists
 from xmcspark.sparse.csr import Csr
+from xmcspark.store.arrays import HEADER
 from xmcspark.store.direct_tables import ArrowFunction, Rows
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.side_files import SideFolder
@@ -64,15 +67,39 @@ class Forest:
     features: int
     run: str
     threads: int
+    above: SideFolder | None = None  # of each member, the levels above that at hand, packed for search
 
     def tree(self, member: int) -> LabelTree:
         return _tree(str(self.folder.path() / str(member)), self.version)
+
+    def copies(self, units: int) -> int:
+        """How many of so many units a row may be sent to, beyond those of its labels, which are few."""
+        settings = self.settings[0]
+        return 1 if settings.negatives == "tfn" else max(1, min(settings.man_beam, units))
+
+    def reached(self, X: Csr, member: int) -> Csr | None:
+        """With matcher-aware negatives, the nodes of the level at hand that beam search opens for each row."""
+        settings = self.settings[member]
+        if settings.negatives == "tfn":
+            return None
+        if self.above is None:  # the root
+            return in_one_node(X.shape[0])
+        folder, beam = self.above.path() / str(member), settings.man_beam
+        searcher = _searcher(str(folder), (folder / HEADER).stat().st_mtime_ns)
+        found = searcher.predict(X, beam=beam, top_k=beam, threads=self.threads)
+        return found.to_csr(searcher.tree.n_labels)
 
 
 @lru_cache(maxsize=16)
 def _tree(folder: str, version: str) -> LabelTree:
     """Opened once per worker process."""
     return LabelTree.load(Path(folder))
+
+
+@lru_cache(maxsize=16)
+def _searcher(folder: str, written: int) -> Searcher:
+    """Opened once per worker process; `written` tells the folder from an earlier one at its place."""
+    return Searcher.load(Path(folder))
 
 
 @dataclass(frozen=True)
@@ -128,8 +155,8 @@ def _route(forest: Forest, wave: Wave, batches: Iterator[pa.RecordBatch]) -> Ite
     if task is None or task.partitionId() == 0:  # a unit that no row reaches is trained as well
         for place, key in enumerate(wave.keys):
             yield from out.add(key, place, None)
-    for table in groups_of_rows(batches):
-        X = _features_of(table, forest)
+    for table in groups_of_rows(batches, forest.copies(len(wave.works))):
+        X = features_of(table, forest)
         for member in members:
             for unit, rows in routers[member].routed(_rows_of(table, X, forest, member)):
                 for payload in packed_rows(rows):
@@ -157,8 +184,8 @@ class _Strings:
             yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED_ARROW)
 
 
-def groups_of_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches of features gathered into tables of a good size."""
+def groups_of_rows(batches: Iterator[pa.RecordBatch], copies: int = 1) -> Iterator[pa.Table]:
+    """Batches of features gathered into tables of a good size, if so many copies will be made of each row."""
     held: list[pa.RecordBatch] = []
     rows = entries = 0
     for batch in batches:
@@ -167,14 +194,14 @@ def groups_of_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         held.append(batch)
         rows += batch.num_rows
         entries += len(batch.column("indices").flatten())
-        if rows >= _GROUP_ROWS or entries >= _GROUP_ENTRIES:
+        if copies * rows >= _GROUP_ROWS or copies * entries >= _GROUP_ENTRIES:
             yield pa.Table.from_batches(held)
             held, rows, entries = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
 
 
-def _features_of(table: pa.Table, forest: Forest) -> Csr:
+def features_of(table: pa.Table, forest: Forest) -> Csr:
     X = csr_of_lists(table["indices"], table["values"], forest.features, "features")
     if X.nnz and (X.indices.min() < 0 or X.indices.max() >= forest.features):
         raise InputError(
@@ -192,7 +219,8 @@ def _rows_of(table: pa.Table, X: Csr, forest: Forest, member: int) -> TrainingRo
     if forest.settings[member].cost_sensitive:
         costs = by_leaf(table["labels"], table["relevance"], tree)
         relevance, totals = costs.data, row_totals(costs)
-    return TrainingRows(table["row_key"].to_numpy(), table["row_hash"].to_numpy(), X, Y, relevance, totals)
+    keys, hashes = table["row_key"].to_numpy(), table["row_hash"].to_numpy()
+    return TrainingRows(keys, hashes, X, Y, relevance, totals, forest.reached(X, member))
 
 
 def by_leaf(labels: pa.ChunkedArray, values: pa.ChunkedArray | None, tree: LabelTree) -> Csr:
@@ -210,7 +238,8 @@ def _train(
         tree, peak, started = forest.tree(work.member), PeakMemory(), time.process_time()
         first, last = target_range(tree, work.unit)
         settings = forest.settings[work.member]
-        rows = unpacked_rows(payloads, forest.features, last - first, settings.cost_sensitive)
+        nodes = None if settings.negatives == "tfn" else work.unit.nodes
+        rows = unpacked_rows(payloads, forest.features, last - first, settings.cost_sensitive, nodes)
         unpacked = time.process_time()
         trained = train_unit(
             rows,

@@ -183,12 +183,12 @@ TABLES: dict[str, Table] = dict(
         ),
         _table(
             "sub_tree_load",
-            "What each training unit was expected to cost and did cost.",
-            "member sub_tree",
+            "What each training unit, or a level of it (train.negatives: man), was expected to cost and did cost.",
+            "member sub_tree node",
             """
             member          | int    | which tree of the ensemble
             sub_tree        | int    | the unit: a sub-tree, or one node above the sub-trees
-            node            | int    | its top node
+            node            | int    | its top node, or the first of its nodes of a level
             nodes           | int    | nodes trained in it
             matchers        | bigint | matchers trained in it
             wave            | int    | the wave that trained it

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,20 +38,18 @@ log = logging.getLogger(__name__)
 WHOLE_ENTRIES = 50_000_000  # of Z: up to so many, one task builds the whole tree
 _FEWEST_SUB_TREES = 8  # below the build cut, if the tree has a level with so many clusters
 _CHUNK_NODES = 4096  # centres in one payload
-_GROUP_ROWS = 1 << 16  # labels routed at once
+GROUP_ROWS = 1 << 16  # labels routed at once
 
-TREE, CENTRES, IDS = 0, 1, 2  # kinds of payload
+TREE, CENTRES, IDS, SPLITS = 0, 1, 2, 3  # kinds of payload
 BUILT = "member int, part int, kind int, payload binary"
 _BUILT_ARROW = pa.schema(
     [("member", pa.int32()), ("part", pa.int32()), ("kind", pa.int32()), ("payload", pa.binary())]
 )
-_ROUTED = "key int, part int, payload binary"
+ROUTED = "key int, part int, payload binary"
 _ROUTED_ARROW = pa.schema([("key", pa.int32()), ("part", pa.int32()), ("payload", pa.binary())])
 _CUT_KIND = "build cut"
 _PAYLOADS_PER_BATCH = 512
-
-
-_COLUMNS = ("label", "indices", "values")
+COLUMNS = ("label", "indices", "values")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def build_cut(plan: TreePlan, entries: int) -> int | None:
 def whole_trees(label_features: Rows, plan: TreePlan, stop: int | None = None) -> DataFrame:
     """Trees and centres of all members, each by one task; only down to level `stop` if one is given."""
     built = [
-        label_features.map(_COLUMNS, partial(_whole_tree, plan, member, stop), BUILT, together=True)
+        label_features.map(COLUMNS, partial(_whole_tree, plan, member, stop), BUILT, together=True)
         for member in range(plan.members)
     ]
     return reduce(DataFrame.unionByName, built)
@@ -108,12 +108,46 @@ def save_cut(metas: list[LabelTree], ids: np.ndarray, folder: Path) -> None:
     save_arrays(folder, _CUT_KIND, 1, {}, {"ids": ids, **clusters})
 
 
-def sub_trees(label_features: Rows, plan: TreePlan, level: int, folder: SideFolder) -> DataFrame:
-    """The sub-trees below the build cut, with their centres: one task each. `folder` is that of `save_cut`."""
+class Clusters(Protocol):
+    """Says which sub-tree each label belongs to; travels with each task."""
+
+    def opened(self, plan: TreePlan) -> OpenClusters: ...
+
+
+class OpenClusters(Protocol):
+    def of(self, labels: np.ndarray, Z: Csr) -> tuple[np.ndarray, list[np.ndarray]]:
+        """(the number of each label among all, its sub-tree in each member)"""
+        ...
+
+
+@dataclass(frozen=True)
+class SavedClusters:
+    """Those of `save_cut`."""
+
+    folder: SideFolder
+
+    def opened(self, plan: TreePlan) -> OpenClusters:
+        return _LookedUp(load_arrays(self.folder.path(), _CUT_KIND, 1)[1], plan.members)
+
+
+@dataclass(frozen=True)
+class _LookedUp:
+    arrays: dict[str, np.ndarray]
+    members: int
+
+    def of(self, labels: np.ndarray, Z: Csr) -> tuple[np.ndarray, list[np.ndarray]]:
+        number = np.searchsorted(
+            self.arrays["ids"], labels
+        )  # of the row of Z, which is what trees are built over
+        return number, [self.arrays[f"cluster_{member}"][number] for member in range(self.members)]
+
+
+def sub_trees(label_features: Rows, plan: TreePlan, level: int, clusters: Clusters) -> DataFrame:
+    """The sub-trees below the build cut, with their centres: one task each."""
     cut = _Cut(level, cluster_counts(plan.labels, plan.params))
     tasks = plan.members * cut.sub_trees
     keys = partition_keys(tasks)
-    routed = label_features.map(_COLUMNS, partial(_routed, plan, cut, folder, keys), _ROUTED)
+    routed = label_features.map(COLUMNS, partial(_routed, plan, cut, clusters, keys), ROUTED)
     return routed.repartition(tasks, F.col("key")).mapInArrow(partial(_sub_tree, plan, cut), BUILT)
 
 
@@ -145,29 +179,35 @@ def _whole_tree(
     labels, Z = label_rows(table, plan.features)
     params = plan.of_member(member)
     tree = build_tree(Z, params) if stop is None else build_meta_tree(Z, stop, params)
-    yield _row(member, -1, TREE, packed(*tree.child_ptr, tree.labels))
+    yield built_row(member, -1, TREE, packed(*tree.child_ptr, tree.labels))
     if member == 0:
-        yield _row(member, -1, IDS, packed(labels))
+        yield built_row(member, -1, IDS, packed(labels))
     firsts = np.zeros(tree.depth, np.int64)
-    yield from _centres(plan, member, -1, Z, tree, 0, firsts if stop is None else firsts[:-1])
+    yield from centre_rows(plan, member, -1, Z, tree, 0, firsts if stop is None else firsts[:-1])
 
 
 def _routed(
-    plan: TreePlan, cut: _Cut, folder: SideFolder, keys: list[int], batches: Iterator[pa.RecordBatch]
+    plan: TreePlan, cut: _Cut, clusters: Clusters, keys: list[int], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    _, arrays = load_arrays(folder.path(), _CUT_KIND, 1)
-    for table in grouped(batches, _GROUP_ROWS):
+    opened = clusters.opened(plan)
+    for table in grouped(batches, GROUP_ROWS):
         labels, Z = label_rows(table, plan.features)
-        number = np.searchsorted(arrays["ids"], labels)  # of the row of Z, which is what trees are built over
-        found = []
-        for member in range(plan.members):
-            for cluster, payload in packed_by_cluster(number, Z, arrays[f"cluster_{member}"][number]):
-                part = member * cut.sub_trees + cluster
-                found.append((keys[part], part, payload))
-        for start in range(0, len(found), _PAYLOADS_PER_BATCH):
-            columns = zip(*found[start : start + _PAYLOADS_PER_BATCH], strict=True)
-            typed = [pa.array(c, kind) for c, kind in zip(columns, _ROUTED_ARROW.types, strict=True)]
-            yield pa.RecordBatch.from_arrays(typed, schema=_ROUTED_ARROW)
+        number, found = opened.of(labels, Z)
+        yield from routed_labels(
+            (keys[part], part, payload)
+            for member, cluster in enumerate(found)
+            for node, payload in packed_by_cluster(number, Z, cluster)
+            for part in [member * cut.sub_trees + node]
+        )
+
+
+def routed_labels(payloads: Iterable[tuple[int, int, bytes]]) -> Iterator[pa.RecordBatch]:
+    """(key, part, payload) in batches."""
+    left = iter(payloads)
+    while some := list(islice(left, _PAYLOADS_PER_BATCH)):
+        columns = zip(*some, strict=True)
+        typed = [pa.array(c, kind) for c, kind in zip(columns, _ROUTED_ARROW.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(typed, schema=_ROUTED_ARROW)
 
 
 def _sub_tree(plan: TreePlan, cut: _Cut, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -177,13 +217,13 @@ def _sub_tree(plan: TreePlan, cut: _Cut, batches: Iterator[pa.RecordBatch]) -> I
     member, cluster = divmod(rows[0][0].as_py(), cut.sub_trees)
     numbers, Z = gathered_payloads((payload.as_buffer() for _, payload in rows), plan.features)
     tree = build_sub_tree(Z, numbers, cut.sizes, cut.level, cluster, plan.of_member(member))
-    yield _row(member, cluster, TREE, packed(*tree.child_ptr, tree.labels))
+    yield built_row(member, cluster, TREE, packed(*tree.child_ptr, tree.labels))
     over_rows = LabelTree(tree.child_ptr, np.searchsorted(numbers, tree.labels))
     firsts = Shape.whole(cut.sizes).under(cut.level, cluster).first
-    yield from _centres(plan, member, cluster, Z, over_rows, cut.level, firsts)
+    yield from centre_rows(plan, member, cluster, Z, over_rows, cut.level, firsts)
 
 
-def _centres(
+def centre_rows(
     plan: TreePlan, member: int, part: int, Z: Csr, tree: LabelTree, top: int, firsts: np.ndarray
 ) -> Iterator[pa.RecordBatch]:
     """Centres of the first levels of a (sub-)tree whose root is of level `top`; firsts[t] is the number, within its
@@ -197,9 +237,9 @@ def _centres(
             a, b = int(C.indptr[start]), int(C.indptr[stop])
             where = np.array([top + t, first + start], np.int64)
             indptr = C.indptr[start : stop + 1] - a
-            yield _row(member, part, CENTRES, packed(where, indptr, C.indices[a:b], C.data[a:b]))
+            yield built_row(member, part, CENTRES, packed(where, indptr, C.indices[a:b], C.data[a:b]))
 
 
-def _row(member: int, part: int, kind: int, payload: bytes) -> pa.RecordBatch:
+def built_row(member: int, part: int, kind: int, payload: bytes) -> pa.RecordBatch:
     numbers = [pa.array([number], pa.int32()) for number in (member, part, kind)]
     return pa.RecordBatch.from_arrays([*numbers, pa.array([payload], pa.binary())], schema=_BUILT_ARROW)

@@ -36,10 +36,12 @@ from xmcspark.store.direct_tables import (
 )
 from xmcspark.store.progress import tell
 from xmcspark.store.session import arrow_batch, slots_of, task_threads
-from xmcspark.store.side_files import SideFolder, send_folder
+from xmcspark.store.side_files import SideFolder, send_made_folder
 from xmcspark.store.stage import Context, Stage
+from xmcspark.tree.build import cut_for_sample, tree_over
 from xmcspark.tree.build_spark import (
     BUILT,
+    SavedClusters,
     TreePlan,
     build_cut,
     collected,
@@ -53,6 +55,9 @@ from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.node_inputs import NodeInputs, input_hashes
 from xmcspark.tree.node_inputs_spark import node_inputs
 from xmcspark.tree.paths import LabelPaths
+from xmcspark.tree.sampled import BALANCE, SampledCut
+from xmcspark.tree.sampled_spark import collected_splits, label_ids, meta_trees, save_ids, walked_clusters
+from xmcspark.tree.shape import Shape
 from xmcspark.tree.tables_spark import save_columns, tree_labels, tree_nodes
 from xmcspark.tree.units import plan_units, save_units, units_of_nodes
 
@@ -122,14 +127,16 @@ def _labels(context: Context) -> _Labels:
 
 
 def _check_sample(context: Context, labels: int) -> None:
-    most = context.config.tree.sample_labels
-    if labels > most:
+    """Refuses a sample that is too small, and, where there is none, a tree that one task could not build."""
+    tree, most = context.config.tree, context.config.tree.sample_labels
+    cut_for_sample(labels, tree)
+    if labels > most and not tree.balanced:
         gigabytes = -(-labels * 200 * _ENTRY_BYTES // 10**9)
         raise ConfigError(
             [
-                f"tree.sample_labels is {most}, but there are {labels} active labels, and the upper levels of the tree "
-                f"are built from all of them by one task: set tree.sample_labels={labels} and give tasks about "
-                f"{gigabytes} GB (at 200 features a label; pifa.max_features bounds them)"
+                f"tree.sample_labels is {most}, but there are {labels} active labels, and a tree that is not balanced "
+                f"is built from all of them by one task: set tree.sample_labels={labels} and give tasks about "
+                f"{gigabytes} GB (at 200 features a label; pifa.max_features bounds them), or tree.balanced=true"
             ]
         )
 
@@ -183,7 +190,7 @@ def _sent_cap(context: Context, active: DataFrame) -> SideFolder | None:
     cap = InstanceCap.of(ids, np.array([row["positives"] for row in over], np.int64), most)
     with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
         save_arrays(Path(work), CAP_KIND, 1, {}, {"labels": cap.labels, "threshold": cap.threshold})
-        return _sent(context, Path(work), "cap")
+        return send_made_folder(context, Path(work), "cap")
 
 
 def _built_trees(
@@ -195,6 +202,9 @@ def _built_trees(
     grid = centre_grid(labels.active)
     plan = TreePlan(params, members, labels.active, features, config.tree.centre_features, grid)
     Z = rows_of_table(context, "label_features")
+    sampled = cut_for_sample(labels.active, params)
+    if sampled is not None:
+        return _built_from_sample(context, Z, plan, sampled, entries)
     cut = build_cut(plan, entries)
     context.note(build_cut=cut, tree_task_bytes=entries * _ENTRY_BYTES)
     built = _scratched(context, whole_trees(Z, plan, cut), "trees")
@@ -204,13 +214,48 @@ def _built_trees(
     if cut is not None:
         with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
             save_cut(tops, ids, Path(work))
-            folder = _sent(context, Path(work), "cut")
+            clusters = SavedClusters(send_made_folder(context, Path(work), "cut"))
         with arrow_batch(context.spark, _PARTS_PER_BATCH):
-            below = _scratched(context, sub_trees(Z, plan, cut, folder), "sub_trees")
+            below = _scratched(context, sub_trees(Z, plan, cut, clusters), "sub_trees")
         parts, _ = collected(below)
         tops = [joined_tree(top, parts, member) for member, top in enumerate(tops)]
         built = built.unionByName(below)
     return [LabelTree(tree.child_ptr, ids[tree.labels]) for tree in tops], built
+
+
+def _built_from_sample(
+    context: Context, Z: Rows, plan: TreePlan, cut: SampledCut, entries: int
+) -> tuple[list[LabelTree], DataFrame]:
+    """As `_built_trees`, upper levels from a sample of the labels (tree/sampled.py)."""
+    ids = label_ids(Z)
+    with (
+        tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work,
+        arrow_batch(context.spark, _PARTS_PER_BATCH),
+    ):
+        save_ids(ids, Path(work) / "ids")
+        numbers = send_made_folder(context, Path(work) / "ids", "ids")
+        built = _scratched(context, meta_trees(Z, plan, cut, numbers), "trees")
+        splits = collected_splits(built)
+        for member, of_member in enumerate(splits):
+            of_member.save(Path(work) / "splits" / str(member))
+        folder = send_made_folder(context, Path(work) / "splits", "splits")
+        clusters = walked_clusters(Z, plan, numbers, splits, folder, slots_of(context.spark))
+        below = _scratched(context, sub_trees(Z, plan, cut.level, clusters), "sub_trees")
+    parts, _ = collected(below)
+    upper = Shape.whole(cut.sizes).child_ptr[: cut.level]
+    trees = [
+        tree_over(upper, [parts[member, part] for part in range(cut.sub_trees)])
+        for member in range(plan.members)
+    ]
+    context.note(
+        build_cut=cut.level,
+        tree_sample=round(cut.share, 6),
+        tree_task_bytes=int(entries * max(cut.share, BALANCE / cut.sub_trees)) * _ENTRY_BYTES,
+        sub_tree_labels=[
+            int(f(np.diff(tree.leaf_range(cut.level)))) for tree in trees for f in (np.min, np.max)
+        ],
+    )
+    return [LabelTree(tree.child_ptr, ids[tree.labels]) for tree in trees], built.unionByName(below)
 
 
 def _node_inputs(
@@ -219,7 +264,7 @@ def _node_inputs(
     for member, tree in enumerate(trees):
         tree.save(work / "tree" / str(member))
         LabelPaths.of(tree).save(work / "paths" / str(member))
-    sent = _sent(context, work / "paths", "paths")
+    sent = send_made_folder(context, work / "paths", "paths")
     nodes = [sum(tree.level_sizes[:-1]) for tree in trees]
     return node_inputs(context.spark, rows, sent, nodes, labels.ids)
 
@@ -242,7 +287,7 @@ def _write_trees(
         save_columns(work / "columns" / str(member), paths, seen.rows, seen.nnz, hashes, owner)
         counts.append({"levels": tree.level_sizes, "units": len(units)})
     context.fs.upload(work / "tree", context.folder("tree"))
-    columns = _sent(context, work / "columns", "columns")
+    columns = send_made_folder(context, work / "columns", "columns")
     with arrow_batch(context.spark, _CENTRES_PER_BATCH):
         context.write("tree_nodes", tree_nodes(built, columns, features))
         slots = slots_of(context.spark)
@@ -257,13 +302,6 @@ def _scratched(context: Context, frame: DataFrame, name: str) -> DataFrame:
     uri = context.scratch(name)
     frame.write.mode("overwrite").parquet(uri)
     return context.spark.read.schema(BUILT).parquet(uri)
-
-
-def _sent(context: Context, folder: Path, name: str) -> SideFolder:
-    """A folder of the driver for tasks to open. Its name is unique: Spark tells folders it sends by their names."""
-    uri = context.scratch(f"{name}-{context.run.id}-{context.key[:12]}")
-    context.fs.upload(folder, uri)
-    return send_folder(context.spark, context.fs, uri, context.key)
 
 
 STAGE = Stage(

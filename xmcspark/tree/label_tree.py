@@ -57,6 +57,21 @@ class LabelTree:
             )
 
     @classmethod
+    def opened(cls, child_ptr: Sequence[np.ndarray], labels: np.ndarray) -> LabelTree:
+        """A saved tree, mapped into memory. Only how long its arrays are is checked, so that a tree of any size is
+        open at once; whoever follows a pointer of it looks where it leads."""
+        sizes = [1, *(len(ptr) - 1 for ptr in child_ptr[1:]), len(labels)]
+        for level, ptr in enumerate(child_ptr):
+            if len(ptr) != sizes[level] + 1 or ptr[0] != 0 or ptr[-1] != sizes[level + 1]:
+                raise InputError(
+                    f"level {level} of the tree does not fit the next one: copy or save it again"
+                )
+        tree = object.__new__(cls)
+        object.__setattr__(tree, "child_ptr", tuple(child_ptr))
+        object.__setattr__(tree, "labels", labels)
+        return tree
+
+    @classmethod
     def root_only(cls, n_labels: int) -> LabelTree:
         """One node with every label as its child: one-vs-all without a tree (DiSMEC)."""
         return cls((np.array([0, n_labels]),), np.arange(n_labels, dtype=np.int32))
@@ -100,6 +115,13 @@ class LabelTree:
             if t > 0:
                 ancestors = [*(a[parent] for a in ancestors), parent]
         return cls.from_assignments(ancestors, np.arange(nodes))
+
+    def upper(self, levels: int) -> LabelTree:
+        """Its first levels only, with the nodes of the level below them as labels; itself if it has no more."""
+        if levels == self.depth:
+            return self
+        above = self.child_ptr[:levels]
+        return LabelTree(above, np.arange(above[-1][-1], dtype=np.int32))
 
     @property
     def n_labels(self) -> int:

@@ -59,6 +59,13 @@ class TreeParams:
         source="paper 1, section 6",
     )
     sampling_b: float = setting(0.0, "The b of sampling.", source="paper 1, section 6", minimum=0)
+    sample_labels: int = setting(
+        2_000_000,
+        "Where there are more labels, the upper levels of a balanced tree are clustered from so many, chosen by hash; "
+        "all labels then go down to sub-trees, of equal size within 10%, which are clustered each by itself.",
+        source="paper 1, section 6",
+        minimum=1,
+    )
     threads: int = setting(1, "The tree is the same for any number.", minimum=1)
 
     def __post_init__(self) -> None:
@@ -92,11 +99,6 @@ class TreeSettings(TreeParams):
         64,
         "Training is cut into units of at most 1 / sub_trees of all its work, where a node can be divided. The model "
         "is the same for any number.",
-        minimum=1,
-    )
-    sample_labels: int = setting(
-        2_000_000,
-        "Labels that one task clusters at most: more need more memory in that task.",
         minimum=1,
     )
     centre_features: int = setting(

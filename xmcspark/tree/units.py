@@ -47,7 +47,8 @@ class NodeCounts:
 
 @dataclass(frozen=True)
 class Unit:
-    """Nodes that are trained together: all from `node` down, or `node` alone."""
+    """Nodes that are trained together: all from `node` down, or `node` alone, or (tree/unit_levels.py) some neighbours
+    of one level from `node` on."""
 
     unit: int  # the sub_tree of the tables, from 0 in order of (level, node)
     node: int  # its top node
