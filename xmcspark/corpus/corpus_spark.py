@@ -140,7 +140,7 @@ def _write_exclude(context: Context, ids: DataFrame) -> None:
     """`ids`: ref, label."""
     uri = found(context, "exclude")
     if uri is None:
-        context.write_empty("exclude")
+        context.write_few("exclude", [])
         return
     if format_of(context.fs, uri, "exclude") == "parquet":
         given = read_parquet(context, "exclude", uri, {"id": "key", "labels": "keys"})

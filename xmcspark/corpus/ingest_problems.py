@@ -54,10 +54,10 @@ class BadDays:
         )
 
 
-def empty_days_problem(gaps: Sequence[date]) -> str:
+def empty_days_problem(gaps: Sequence[date], logs: str) -> str:
     return (
-        f"no records for {_named(gaps)}: wait for the logs, give another --date or corpus.window_days, or set "
-        "ingest.empty_day to skip to go on without"
+        f"no records for {_named(gaps)} in {logs}: wait for the logs, give another --date or corpus.window_days, or "
+        "set ingest.empty_day to skip to go on without"
     )
 
 

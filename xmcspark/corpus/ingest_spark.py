@@ -132,7 +132,7 @@ def _refuse_gaps(context: Context, last: date, filled: Iterable[date], known: Se
     window = [first + timedelta(days=n) for n in range((last - first).days + 1)]
     gaps = [day for day in window if day not in there]
     if gaps and context.config.ingest.empty_day == "error":
-        raise InputError(empty_days_problem(gaps))
+        raise InputError(empty_days_problem(gaps, str(context.config.input.logs)))
     for day in gaps:
         log.warning("ingest: %s has no records, going on without it (ingest.empty_day is skip)", day)
 
@@ -203,8 +203,13 @@ def _ingest_group(context: Context, place: str, group: Sequence[LogDay], format:
     for day in good:
         make_visible(fs, place, _day(day.day.isoformat(), day.version, batch, written[day.day.isoformat()]))
     if refused.days:
-        raise InputError(refused.problem(columns_seen(spark, format, example)))
+        raise InputError(refused.problem(columns_seen(spark, format, _file_of(group, refused.example))))
     return [day for day in group if day.day.isoformat() not in written]
+
+
+def _file_of(group: Sequence[LogDay], named: str) -> str:
+    """The listed file that Spark names in a form of its own."""
+    return next(f.uri for day in group for f in day.files if named in lookup_forms([(f.uri, day.day)]))
 
 
 def _read(spark: SparkSession, group: Sequence[LogDay], format: str, settings: IngestSettings) -> DataFrame:

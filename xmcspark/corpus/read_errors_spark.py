@@ -19,6 +19,9 @@ _READING = re.compile(
     r"(?:[Ee]ncountered error while reading file|[Cc]ould not read footer for file:|RuntimeException:)"
     r"\s*\[?(?P<file>[a-z][a-z0-9+.-]*:/[^\s,;\]]+)"
 )
+_TYPE = re.compile(
+    r"column: \[(?P<column>[^\]]+)\], physicalType: (?P<there>\w+), logicalType: (?P<first>\w+)"
+)
 _GONE = re.compile(r"(?:FileNotFoundException|File does not exist|FILE_NOT_EXIST|PATH_NOT_FOUND)")
 _CAUSE = re.compile(r"Caused by: [\w.$]*?(?P<kind>\w+(?:Exception|Error)): (?P<text>[^\n]+)")
 
@@ -46,6 +49,11 @@ def _problem(text: str) -> str | None:
     if not (found := _READING.search(text)):
         return None
     file = found["file"].rstrip(".:")
+    if other := _TYPE.search(text):
+        return (
+            f"{file}: its column {other['column']} holds {other['there']}, in the other files it is {other['first']}; "
+            "give all Parquet files of the window the same types"
+        )
     causes = [f"{cause['text'].strip()}" for cause in _CAUSE.finditer(text)]
     why = f" ({causes[-1][:200]})" if causes else ""
     if _GONE.search(text):

@@ -38,9 +38,8 @@ from xmcspark.quality.metric_sums import MetricRow
 from xmcspark.sparse.arrow import csr_of_lists
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.session import arrow_batch
-from xmcspark.store.side_files import SideFolder, send_folder
+from xmcspark.store.side_files import SideFolder, send_made_folder
 from xmcspark.store.stage import Context, Stage
-from xmcspark.store.tables import TABLES
 
 log = logging.getLogger(__name__)
 
@@ -76,18 +75,17 @@ def run(context: Context) -> None:
     settings = context.config.evaluate
     rows: list[tuple[Any, ...]] = []
     notes: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="xmcspark-profile-") as place:
-        sent: tuple[LabelProfile, SentProfile] | None = None
-        for split in settings.splits:
-            instances = context.read("instances").where(F.col("split") == split)
-            if instances.isEmpty():
-                log.warning("evaluate: there are no instances in split %s: nothing to evaluate", split)
-                notes[split] = "there are no instances in this split: nothing to evaluate"
-                continue
-            sent = sent or _send_profile(context, Path(place))
-            metrics, notes[split] = _evaluated(context, instances, split, *sent)
-            rows += [(context.config.method, split, *row) for row in metrics]
-    context.write("metrics", context.spark.createDataFrame(rows, TABLES["metrics"].schema), files=1)
+    sent: tuple[LabelProfile, SentProfile] | None = None
+    for split in settings.splits:
+        instances = context.read("instances").where(F.col("split") == split)
+        if instances.isEmpty():
+            log.warning("evaluate: there are no instances in split %s: nothing to evaluate", split)
+            notes[split] = "there are no instances in this split: nothing to evaluate"
+            continue
+        sent = sent or _send_profile(context)
+        metrics, notes[split] = _evaluated(context, instances, split, *sent)
+        rows += [(context.config.method, split, *row) for row in metrics]
+    context.write_few("metrics", rows)
     context.note(**notes)
 
 
@@ -119,7 +117,7 @@ def _evaluated(
     return rows.to_rows() + with_all_labels(labels, profile).to_rows(), counted
 
 
-def _send_profile(context: Context, place: Path) -> tuple[LabelProfile, SentProfile]:
+def _send_profile(context: Context) -> tuple[LabelProfile, SentProfile]:
     """Weights and bins of all labels, by their positives in the training set, for the driver and for tasks."""
     settings = context.config.evaluate
     own = (F.col("split") == "train") & F.col("origin").isin(*_OWN_ORIGINS)
@@ -128,12 +126,11 @@ def _send_profile(context: Context, place: Path) -> tuple[LabelProfile, SentProf
     made = LabelProfile.from_counts(
         counts, n_instances, settings.propensity, A=settings.propensity_a, B=settings.propensity_b
     )
-    save_profile(made, place / "profile")
-    uri = (place / "profile").absolute().as_uri()
     keys = partition_keys(max(1, math.ceil(made.n_labels / _BLOCK_LABELS)))
-    folder = send_folder(context.spark, context.fs, uri, context.key)
-    sent = SentProfile(folder, settings.ks, tuple(keys), _BLOCK_LABELS)
-    return load_profile(place / "profile"), sent
+    with tempfile.TemporaryDirectory(prefix="xmcspark-profile-") as place:
+        save_profile(made, Path(place, "profile"))
+        folder = send_made_folder(context, Path(place, "profile"), "profile")
+    return made, SentProfile(folder, settings.ks, tuple(keys), _BLOCK_LABELS)
 
 
 def _positives(labels: DataFrame) -> np.ndarray:

@@ -4,7 +4,9 @@ when its record is there, which is written last; without a record its files coun
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from xmcspark.errors import StoreError
@@ -23,6 +25,11 @@ class StageRecord:
     rows: dict[str, int] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
+    inputs: dict[str, str] = field(
+        default_factory=dict
+    )  # what it read, and the key of the stage that wrote that
+    finished_at: str = ""  # UTC, ISO 8601
+    measured: dict[str, int] = field(default_factory=dict)  # slots, shuffle_bytes: store/measured.py
 
     def to_json(self) -> str:
         return json.dumps({"version": MANIFEST_VERSION, **asdict(self)}, indent=1, default=str) + "\n"
@@ -70,18 +77,21 @@ class Run:
         return [record for name in names if (record := self.find_record(name)) is not None]
 
     def finish(self, record: StageRecord) -> None:
-        self.fs.write_text(self._record_uri(record.stage), record.to_json())
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self.fs.write_text(self._record_uri(record.stage), replace(record, finished_at=now).to_json())
 
     def forget(self, stage: str) -> None:
         """Before a stage writes again: what it had written is no longer valid."""
         self.fs.delete(self._record_uri(stage))
 
+    def input_keys(self, names: Iterable[str]) -> dict[str, str]:
+        """By table or folder: the key of the stage that wrote it, "absent" if none did."""
+        keys = {name: record.key for record in self.records() for name in record.writes}
+        return {name: keys.get(name, "absent") for name in names}
+
     def key_of_input(self, name: str) -> str:
         """Key of the stage that wrote a table or folder."""
-        for record in self.records():
-            if name in record.writes:
-                return record.key
-        return "absent"
+        return self.input_keys([name])[name]
 
     def _record_uri(self, stage: str) -> str:
         return joined(self.uri, "stages", f"{stage}.json")

@@ -6,11 +6,12 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -82,16 +83,16 @@ class Context:
         self.rows[table] = rows + (self.rows.get(table, 0) if mode == "append" else 0)
         return rows
 
-    def write_empty(self, table: str) -> None:
-        """Writes a table without rows: one file of the driver's, no job."""
+    def write_few(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Writes a table of a few rows that the driver has, or of none: one file, no job. Columns as declared."""
         if table not in self.stage.writes:
             raise StoreError(f"stage {self.stage.name} does not declare that it writes {table}")
         self.fs.delete(self.run.table(table))
         with tempfile.TemporaryDirectory(prefix="xmcspark-empty-") as folder:
             file = Path(folder, "part-00000.parquet")
-            parquet.write_table(to_arrow_schema(TABLES[table].schema).empty_table(), file)
+            parquet.write_table(_arrow_table(rows, to_arrow_schema(TABLES[table].schema)), file)
             self.fs.upload(file, joined(self.run.table(table), file.name))
-        self.rows[table] = 0
+        self.rows[table] = len(rows)
 
     def folder(self, name: str) -> str:
         """URI of a folder of the run that holds files other than tables; declared as `name/`."""
@@ -126,7 +127,7 @@ def stage_key(stage: Stage, context: Context) -> str:
     """Changes whenever the stage's output might: with its version, settings, inputs or outside data."""
     settings = context.config.resolved()
     outside = stage.external(context) if stage.external is not None else None
-    inputs = {name: context.run.key_of_input(name) for name in stage.reads}
+    inputs = context.run.input_keys(stage.reads)
     base = context.base.id if context.base is not None else None
     identity = [
         stage.name,
@@ -138,6 +139,11 @@ def stage_key(stage: Stage, context: Context) -> str:
     ]
     text = json.dumps(identity, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _arrow_table(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
 def _setting(settings: dict[str, Any], key: str) -> Any:
@@ -162,4 +168,5 @@ def record_of(context: Context, seconds: float) -> StageRecord:
         dict(context.rows),
         dict(context.notes),
         list(context.stage.written(context.config)),
+        context.run.input_keys(context.stage.reads),
     )
