@@ -17,7 +17,11 @@ jobs=(
   "evaluate|spark||measure the predictions"
   "publish|spark||make a run the one that is served, or roll back to one (--run ID)"
   "prune|spark||delete runs that are neither served nor kept"
+  "plan|local||what a run will take, before it runs: units, memory, shuffles, hours, dollars (docs/plan.md)"
+  "sql|spark||ask a run questions: its tables as views, its model as functions (-e QUERY, or a prompt)"
+  "verify|local||compare every file of a bundle with its checksum (BUNDLE, or --root ROOT [--run ID])"
   "bench|local|bench|compare with PECOS, omikuji, napkinxc, scikit-learn, MKL on this machine"
+  "package|local||write what a cluster needs: packed environment, jobs, configuration (docs/emr.md)"
   "config|local||print a configuration to start from, or check one and print it resolved"
 )
 

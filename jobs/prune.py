@@ -5,6 +5,7 @@ import sys
 
 from xmcspark.command_spark import Job, run_job
 from xmcspark.corpus.interactions_spark import delete_unused_batches
+from xmcspark.corpus.log_source_spark import source_places, unused_sources
 from xmcspark.store.filesystem import Filesystem
 from xmcspark.store.pruning import prune
 
@@ -14,8 +15,11 @@ def work(job: Job) -> None:
     fs = Filesystem(job.spark)
     gone = prune(fs, settings.root, settings.keep, settings.keep_days)
     print(f"{len(gone)} runs deleted{': ' if gone else ''}{', '.join(gone)}")
-    old = delete_unused_batches(fs, settings.root, settings.keep_days)
+    places = source_places(fs, settings.root)
+    old = sum(delete_unused_batches(fs, place, settings.keep_days) for place in places)
     print(f"{old} batches of ingested logs deleted that no day refers to")
+    for place in unused_sources(fs, settings.root):
+        print(f"{place} is read by no run that is left: delete it by hand if its logs are not wanted again")
 
 
 if __name__ == "__main__":

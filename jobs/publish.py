@@ -4,6 +4,7 @@ import sys
 
 from xmcspark.command_spark import Job, run_job
 from xmcspark.flow_spark import dated, open_run, stage_named
+from xmcspark.store.database import register_tables
 from xmcspark.store.filesystem import Filesystem
 from xmcspark.store.publish import roll_back
 from xmcspark.store.published import history
@@ -19,6 +20,8 @@ def work(job: Job) -> None:
             print(f"run {wanted.id} is served already")
         else:
             roll_back(fs, Run(fs, wanted.root, wanted.id))
+        if (database := job.config.publish.database) is not None:
+            register_tables(job.spark, Run(fs, wanted.root, wanted.id), database)
         return
     config = dated(job.spark, job.config)
     run, base = open_run(job.spark, config, create=False)

@@ -18,6 +18,12 @@ class ConfigError(ValueError):
         super().__init__("\n".join(self.problems))
 
 
+class PlatformError(RuntimeError):
+    """This machine lacks something, or is not the kind of machine that was asked for."""
+
+    exit_code = 3
+
+
 class StoreError(RuntimeError):
     """The run store holds something that does not fit: a damaged manifest, a table that is not there."""
 

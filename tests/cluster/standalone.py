@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,8 +74,7 @@ class Standalone:
             *arguments,
         ]
         environment = {
-            **os.environ,
-            "SPARK_HOME": str(SPARK_HOME),
+            **bare_environment(self.folder),
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_JAVA_OPTS": _JAVA,
             "SPARK_DAEMON_MEMORY": "256m",
@@ -86,8 +86,8 @@ class Standalone:
         return "\n".join(log.read_text()[-1500:] for log in sorted(self.folder.glob("*.log")))
 
 
-def submit(job: str, master: str, arguments: tuple[str, ...], conf: dict[str, str]) -> subprocess.Popen:
-    """A job on any master, its output kept. The process leads a group, so that all of it can be killed."""
+def small_options(conf: dict[str, str]) -> list[str]:
+    """Options of spark-submit for machines as small as these, with more settings."""
     settings = {
         "spark.driver.memory": "1g",
         "spark.executor.memory": "768m",
@@ -100,8 +100,34 @@ def submit(job: str, master: str, arguments: tuple[str, ...], conf: dict[str, st
         "spark.executor.extraJavaOptions": _JAVA,
         **conf,
     }
-    options = [item for key, value in settings.items() for item in ("--conf", f"{key}={value}")]
-    command = [sys.executable, "-m", "jobs.submit", job, *arguments, "--", "--master", master, *options]
+    return [item for key, value in settings.items() for item in ("--conf", f"{key}={value}")]
+
+
+def bare_environment(home: Path) -> dict[str, str]:
+    """What a machine of a cluster has: Java, Spark and the system's programs, nothing of this environment."""
+    java = os.environ.get("JAVA_HOME") or str(
+        Path(shutil.which("java") or "/usr/bin/java").resolve().parents[1]
+    )
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(home), "JAVA_HOME": java, "SPARK_HOME": str(SPARK_HOME)}
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    if shutil.which(version, path=bare["PATH"]) is None:
+        bare["XMCSPARK_BASE_PYTHON"] = str(Path(sys.base_prefix) / "bin" / version)
+    return bare
+
+
+def submit(job: str, master: str, arguments: tuple[str, ...], conf: dict[str, str]) -> subprocess.Popen:
+    """A job on any master, its output kept. The process leads a group, so that all of it can be killed."""
+    command = [
+        sys.executable,
+        "-m",
+        "jobs.submit",
+        job,
+        *arguments,
+        "--",
+        "--master",
+        master,
+        *small_options(conf),
+    ]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.Popen(
         command,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -92,12 +92,17 @@ def default_config(method: str = "xr-linear") -> Config:
     return from_mapping({"method": method})
 
 
-def load(path: str | Path | None = None, overrides: Sequence[str] = ()) -> Config:
-    """The configuration of a YAML or JSON file (none: all defaults) with `key.sub=value` overrides laid over it."""
+def load(
+    path: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    text_of: Callable[[str | Path], str] | None = None,
+) -> Config:
+    """The configuration of a YAML or JSON file (none: all defaults) with `key.sub=value` overrides laid over it.
+    `text_of` reads the file where it is not a local one."""
     problems: list[str] = []
     given: Any = {}
     try:
-        given = {} if path is None else parse(_text_of(Path(path)), str(path))
+        given = {} if path is None else parse((text_of or _text_of)(path), str(path))
     except ConfigError as error:
         problems += error.problems
     parsed = []
@@ -151,9 +156,9 @@ def _preset(method: Any, problems: list[str]) -> Config:
     return made
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: str | Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(
             [f"{path}: there is no such file; `./spark-submit.sh config --skeleton xr-linear` prints one"]
