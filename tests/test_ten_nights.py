@@ -164,6 +164,9 @@ def test_ten_nights(tmp_path):
 
     # A back-fill of the refused night, with the mended logs: made, measured, and not served.
     filled = f"{refused}-again"
+    code, said = shop.run("refresh", "--date", refused, "--run", filled)
+    assert code == 6, said
+    assert shop.history() == served
     code, said = shop.run("refresh", "--date", refused, "--run", filled, "--set", "publish.enabled=false")
     assert code == 0, said
     assert shop.history() == served

@@ -3,6 +3,7 @@ pruning keeps what is served."""
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -65,6 +66,7 @@ def test_a_pointer_whose_writer_died_does_not_count_and_its_number_is_not_reused
             "P@1 fell from 0.5300 to 0.5000",
         ),
         ({"precision": 0.6, "labels": 80}, {"precision": 0.5, "labels": 100}, "labels fell from 100 to 80"),
+        ({"labels": 9, "date": "2026-01-01"}, {"labels": 9, "date": "2026-01-02"}, "is of 2026-01-01"),
     ],
 )
 def test_gates_say_what_fell(new, old, says):
@@ -135,6 +137,32 @@ def test_pruning_keeps_the_served_the_kept_and_the_young(store):
     left = {entry.name for entry in fs.list(root)}
     assert left == {"base", "old2", "old3", "young", "published"}
     assert prune(fs, root, keep=2, days=7) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [("run.json", "opened_at"), ("stages/train.json", "finished_at")],
+    ids=["opened", "stage"],
+)
+def test_the_age_of_a_run_is_what_its_records_say(store, file, key):
+    """Not when its files were written: folders of object stores have no time, and copied files a new one."""
+    fs, root = store
+    now = datetime.now(UTC)
+    for name, touched_days_ago, ago in (("recent", 30, timedelta(days=1)), ("old", 0, timedelta(days=30))):
+        _make_run(fs, root, name, touched_days_ago)
+        fs.write_text(f"{root}/{name}/{file}", json.dumps({key: (now - ago).isoformat()}))
+        os.utime(fs.local_path(f"{root}/{name}/{file}"), (0, 0))
+    assert prune(fs, root, keep=1, days=7) == ["old"]
+
+
+def test_a_run_that_was_published_again_is_young(store):
+    fs, root = store
+    for after, (name, day) in enumerate((("a", "2026-01-01"), ("b", "2026-01-01"), ("c", "2026-01-01"))):
+        _make_run(fs, root, name, 30)
+        publish(fs, root, Published(name, f"{day}T00:00:00+00:00", "refresh"), after)
+    publish(fs, root, Published("a", datetime.now(UTC).isoformat(), "rollback"), 3)
+    publish(fs, root, Published("b", "2026-01-02T00:00:00+00:00", "rollback"), 4)
+    assert prune(fs, root, keep=1, days=7) == ["c"]
 
 
 def test_pruning_leaves_folders_that_are_no_runs(store):

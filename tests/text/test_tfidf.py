@@ -258,7 +258,6 @@ def test_unusable_vocabularies_are_refused(gram):
         ([b"fine", b"caf\xe9"], "document 1 is not valid UTF-8"),
         (pa.array([b"\xed\xa0\x80"]), "document 0 is not valid UTF-8"),
     ],
-    ids=repr,
 )
 def test_bad_texts_are_refused_with_a_reason(source, message):
     with pytest.raises(InputError, match=message):

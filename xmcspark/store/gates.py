@@ -9,7 +9,7 @@ from xmcspark.store.publish_settings import RequireSettings
 
 def gate_problems(require: RequireSettings, new: dict[str, Any], old: dict[str, Any] | None) -> list[str]:
     """Why the new model must not be published; empty if it may. Facts: `precision` (P@1 of the test split, None
-    without one) and `labels` (how many the model knows)."""
+    without one), `labels` (how many the model knows) and `date` (the day it is for, None without one)."""
     problems = []
     precision = new.get("precision")
     if require.min_precision is not None:
@@ -23,6 +23,12 @@ def gate_problems(require: RequireSettings, new: dict[str, Any], old: dict[str, 
             )
     if old is None:
         return problems
+    day, served = new.get("date"), old.get("date")
+    if require.no_older_day and day and served and day < served:
+        problems.append(
+            f"the run is of {day} and the one served now of {served} (publish.require.no_older_day): a back-fill is "
+            "made with publish.enabled=false"
+        )
     before = old.get("precision")
     if require.max_precision_drop is not None and before is not None and precision is None:
         problems.append(

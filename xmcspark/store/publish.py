@@ -15,9 +15,10 @@ from pyspark.sql import functions as F
 from xmcspark.errors import RefusedError, StoreError
 from xmcspark.serving.bundle import MANIFEST, read_manifest, write_manifest
 from xmcspark.serving.label_names import LabelNames
+from xmcspark.store.database import register_tables
 from xmcspark.store.filesystem import Filesystem, joined
 from xmcspark.store.gates import gate_problems
-from xmcspark.store.published import Published, history, last_number, publish
+from xmcspark.store.published import Published, history, last_number, publish, published
 from xmcspark.store.runs import Run
 from xmcspark.store.side_files import local_copy
 from xmcspark.store.stage import Context, Stage
@@ -33,6 +34,7 @@ def run_publish(context: Context) -> None:
         return
     if run.id in (publication.run for publication in history(run.fs, run.root)):
         log.info("run %s was published before", run.id)  # by an attempt that ended before it was recorded
+        _register(context)
         return
     # The number is read before anything is judged: who publishes meanwhile makes this one fail, not vanish.
     last, past = last_number(run.fs, run.root), history(run.fs, run.root)
@@ -42,13 +44,22 @@ def run_publish(context: Context) -> None:
         raise RefusedError(
             f"run {run.id} is not published, {served}:\n"
             + "\n".join(f"- {problem}" for problem in problems)
-            + f"\nlook at its metrics; to publish it all the same, set the gate to null and run publish --run {run.id}"
+            + "\nlook at its metrics; to publish it all the same, set the gate to null (or false) and run "
+            + f"publish --run {run.id}"
         )
     facts["bundle"] = _seal(context)
     write_run_manifest(run)
     number = publish(run.fs, run.root, Published(run.id, _now(), "refresh", facts), after=last)
     log.info("publication %d: run %s is served now", number, run.id)
     context.note(published=number, **facts)
+    _register(context)
+
+
+def _register(context: Context) -> None:
+    """Last, and again if an attempt failed here: what is served does not depend on it."""
+    database, served = context.config.publish.database, published(context.fs, context.run.root)
+    if database is not None and served is not None and served.run == context.run.id:
+        context.note(database=database, tables=register_tables(context.spark, context.run, database))
 
 
 def roll_back(fs: Filesystem, run: Run) -> Published:
@@ -77,7 +88,11 @@ def _facts(context: Context) -> dict[str, Any]:
     metrics = context.read("metrics").where("metric = 'P' and k = 1 and bin = 'all' and split = 'test'")
     precision = [row.value for row in metrics.collect()]
     labels = context.read("labels").where(F.col("active")).count()
-    return {"precision": precision[0] if precision else None, "labels": labels}
+    return {
+        "precision": precision[0] if precision else None,
+        "labels": labels,
+        "date": context.config.run.date,
+    }
 
 
 def _seal(context: Context) -> str:
