@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from xmcspark.config.configuration import Config
 from xmcspark.errors import StoreError
+from xmcspark.store.measured import Meter
 from xmcspark.store.progress import Progress
 from xmcspark.store.published import history
 from xmcspark.store.runs import Run, StageRecord
@@ -37,6 +38,7 @@ def run_stages(
 
 def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, stage: Stage) -> Outcome:
     context = Context(spark, config, run, stage, base)
+    _check_inputs_are_current(run, stage)
     context.key = stage_key(stage, context)
     found = run.find_record(stage.name)
     if found is not None and found.key == context.key:
@@ -45,14 +47,54 @@ def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, s
     _check_may_run(run, stage)
     run.forget(stage.name)
     log.info("%s: started", stage.name)
-    started = time.monotonic()
+    started, meter = time.monotonic(), Meter(spark)
     with Progress(spark, stage.name):
         stage.run(context)
-    record = record_of(context, time.monotonic() - started)
+    record = replace(record_of(context, time.monotonic() - started), measured=meter.read())
     run.finish(record)
     rows = ", ".join(f"{table} {count:,}" for table, count in record.rows.items())
     log.info("%s: done in %.1f s%s", stage.name, record.seconds, f" ({rows})" if rows else "")
     return Outcome(record, skipped=False)
+
+
+def _check_inputs_are_current(run: Run, stage: Stage) -> None:
+    """What the stage reads must come, by way of all stages before it, from what is there now. Only their records are
+    compared: settings of other stages may be given as they please, each stage keeps those it ran with."""
+    stale = stale_stages(run.records(), stage.reads)
+    if not stale:
+        return
+    first, changed = next(iter(stale.items()))
+    raise StoreError(
+        f"run {run.id}: {stage.name} would work on old tables: {', '.join(changed)} changed since {first} read it. Run "
+        f"{', then '.join([*stale, stage.name])} (./spark-submit.sh {first} ...), or refresh, which runs what is needed"
+    )
+
+
+def stale_stages(records: Sequence[StageRecord], reads: Iterable[str]) -> dict[str, list[str]]:
+    """Stages that must run again before anything that reads `reads`, in that order, each with those of its inputs that
+    are no longer what it read: written again, gone, or to be written again."""
+    writers = {name: record for record in records for name in record.writes}
+    stale: dict[str, list[str]] = {}
+    seen: set[str] = set()
+
+    def visit(record: StageRecord) -> None:
+        if record.stage in seen:
+            return
+        seen.add(record.stage)
+        changed = []
+        for name, key in record.inputs.items():
+            writer = writers.get(name)
+            if writer is not None:
+                visit(writer)
+            if writer is None or writer.key != key or writer.stage in stale:
+                changed.append(name)
+        if changed:
+            stale[record.stage] = changed
+
+    for name in reads:
+        if name in writers:  # whoever reads what is not there says so
+            visit(writers[name])
+    return stale
 
 
 def _check_may_run(run: Run, stage: Stage) -> None:
@@ -62,7 +104,7 @@ def _check_may_run(run: Run, stage: Stage) -> None:
             f"run {run.id} was published, and its settings or inputs have changed since (stage {stage.name} would run "
             "again): what is served is never written over. Give the new run another name with --run"
         )
-    absent = [name for name in stage.reads if run.key_of_input(name) == "absent"]
+    absent = [name for name, key in run.input_keys(stage.reads).items() if key == "absent"]
     if absent:
         raise StoreError(
             f"run {run.id}: {', '.join(absent)} is not there or not finished, and {stage.name} needs it; run the "
