@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -125,5 +126,11 @@ def _published_id(fs: Filesystem, run: Run) -> str | None:
 
 
 def _document(config: Config, base: str | None) -> str:
-    content = {"base": base, "xmcspark": version("xmcspark"), "config": config.resolved()}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    content = {
+        "base": base,
+        "opened_at": now,
+        "xmcspark": version("xmcspark"),
+        "config": config.resolved(),
+    }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -16,6 +16,7 @@ from xmcspark.corpus.sample_spark import ensure_sample_logs
 from xmcspark.flow_spark import STAGES, dated, open_run
 from xmcspark.quality.metrics_text import metrics_text
 from xmcspark.quality.report import Example, report_page
+from xmcspark.serving.bundle import MANIFEST
 from xmcspark.store.filesystem import joined
 from xmcspark.store.publish import write_run_manifest
 from xmcspark.store.runner import Outcome, run_stages, summary_table
@@ -107,8 +108,22 @@ def _print_overview(run: Run, outcomes: list[Outcome], metrics: list[Any], examp
     print(
         f"\ntables   {place}/tables\nreport   {place}/report.html\nsummary  {place}/summary.json\n"
         f"bundle   {place}/bundle\n\n"
-        "Next: ask the model from Python, without Spark:\n"
-        f"  from xmcspark.serving.predictor import load; load({place + '/bundle'!r}).predict(['a query'], k=3)\n"
+        f"Next: {_next_step(run)}\n"
         "or look into a table:\n"
         f"  spark.read.parquet({place + '/tables/tree_nodes'!r}).orderBy('path').show()"
     )
+
+
+def _next_step(run: Run) -> str:
+    """How to ask the model, by where it is and whether it is whole."""
+    bundle = run.folder("bundle")
+    if not run.fs.exists(joined(bundle, MANIFEST)):  # which publish writes
+        return (
+            "the run is not published, and its model can be opened only then:\n"
+            f"  ./spark-submit.sh publish --run {run.id} --set publish.enabled=true --config ..."
+        )
+    local = run.fs.local_path(bundle)
+    ask = f"import xmcspark; xmcspark.load({local or 'bundle'!r}).predict(['a query'], k=3)"
+    if local is not None:
+        return f"ask the model from Python, without Spark:\n  {ask}"
+    return f"copy the model to a disk and ask it from Python, without Spark:\n  hadoop fs -get {bundle} bundle\n  {ask}"

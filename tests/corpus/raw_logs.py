@@ -6,7 +6,8 @@ from datetime import date
 from pathlib import Path
 
 from xmcspark.corpus.ingest_spark import STAGE
-from xmcspark.corpus.interactions_spark import read_interactions, read_quarantine
+from xmcspark.corpus.interactions_spark import dates_available, read_interactions, read_quarantine
+from xmcspark.corpus.log_source_spark import log_source
 
 ALL = (date(2000, 1, 1), date(2099, 1, 1))
 
@@ -42,15 +43,27 @@ class Shop:
         STAGE.run(self.context)
         return self.context.notes
 
+    @property
+    def fs(self):
+        return self.context.fs
+
+    @property
+    def place(self):
+        """Where what was ingested last lies."""
+        return log_source(self.fs, self.context.config).place(self.fs, self.context.run.root)
+
+    def dates(self):
+        return dates_available(self.fs, self.place)
+
     def external(self):
         return STAGE.external(self.context)
 
     def rows(self, first=ALL[0], last=ALL[1]):
         """(day, query, item, impressions, clicks, purchases, text), in order."""
-        frame = read_interactions(self.context.spark, self.context.fs, self.context.run.root, first, last)
+        frame = read_interactions(self.context.spark, self.fs, self.place, first, last)
         names = ("dt", "query", "label_key", "impressions", "clicks", "purchases", "label_text")
         return sorted((tuple([str(r.dt)] + [r[n] for n in names[1:]]) for r in frame.collect()), key=str)
 
     def quarantine(self):
-        frame = read_quarantine(self.context.spark, self.context.fs, self.context.run.root, *ALL)
+        frame = read_quarantine(self.context.spark, self.fs, self.place, *ALL)
         return sorted(frame.collect(), key=lambda r: (r.reason, r.record))

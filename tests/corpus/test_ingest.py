@@ -1,23 +1,27 @@
 """Dated logs become interactions: each day once, again when its files change, whatever their layout and format."""
 
-from datetime import date
+import json
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from raw_logs import Shop, click, write_json
 
+from xmcspark.corpus import batch_writer_spark
 from xmcspark.corpus.ingest_spark import STAGE
 from xmcspark.corpus.interactions_spark import (
     batch_uri,
-    dates_available,
     days,
     delete_unused_batches,
     interaction_versions,
     make_visible,
+    new_batch,
     unused_batches,
 )
+from xmcspark.corpus.log_source_spark import source_places, unused_sources
 from xmcspark.store.runner import run_stage
+from xmcspark.store.runs import StageRecord
 
 
 @pytest.fixture
@@ -64,19 +68,43 @@ def test_a_day_is_read_once_and_again_only_when_its_files_change(shop):
     assert [row[4] for row in shop.rows()] == [1, 6]
     assert shop.external() != listed
     assert _versions(shop)[date(2026, 1, 1)] == before[date(2026, 1, 1)]
-    assert (
-        len(unused_batches(shop.context.fs, shop.context.run.root)) == 0
-    )  # the first still holds the other day
+    assert len(unused_batches(shop.fs, shop.place)) == 0  # the first still holds the other day
 
 
-def test_settings_that_change_the_content_read_the_logs_anew(shop):
+def test_settings_that_change_the_content_are_another_source_of_the_same_logs(shop):
     write_json(shop.folder / "2026-01-01.json", [{"query": "q", "label_key": "A"}, click("q", "B", 2)])
     shop.ingest()
     assert [row[4] for row in shop.rows()] == [0, 2]
     assert shop.ingest("ingest.max_bad_ratio=0.5")["read"] == 0
     assert shop.ingest("ingest.click_per_record=true")["read"] == 1
     assert [row[4] for row in shop.rows()] == [1, 2]
-    assert len(unused_batches(shop.context.fs, shop.context.run.root)) == 1
+    assert shop.ingest()["read"] == 0, "what the first settings gave is still there"
+    assert [row[4] for row in shop.rows()] == [0, 2]
+
+
+def test_two_sources_in_one_root_never_mix(shop, tmp_path, make_context):
+    other = Shop(make_context, tmp_path / "other logs")
+    write_json(shop.folder / "dt=2026-01-01/a.json", [click("q", "A", 1)])
+    write_json(other.folder / "dt=2026-01-01/a.json", [click("q", "A", 5)])
+    write_json(other.folder / "dt=2026-01-02/a.json", [click("q", "B", 7)])
+    names = [shop.ingest()["source"], other.ingest()["source"]]
+    assert [name.rpartition("-")[0] for name in names] == ["logs", "other-logs"]
+    assert shop.ingest()["read"] == other.ingest()["read"] == 0, "neither takes the other's days away"
+    assert [row[4] for row in shop.rows()] == [1]
+    assert [row[4] for row in other.rows()] == [5, 7]
+    root = shop.context.run.root
+    assert [place.rpartition("/")[2] for place in source_places(shop.fs, root)] == sorted(names)
+    assert json.loads(shop.fs.read_text(f"{other.place}/source.json"))["folder"] == f"file:{other.folder}"
+
+
+def test_a_source_that_no_run_has_read_is_known_as_such(shop, make_context):
+    write_json(shop.folder / "2026-01-01.json", [click("q", "A")])
+    shop.ingest()
+    run, fs = shop.context.run, shop.fs
+    assert unused_sources(fs, run.root) == [shop.place]
+    fs.write_text(f"{run.uri}/run.json", "{}")
+    run.finish(StageRecord("ingest", "key", 0.0, notes=shop.context.notes))
+    assert unused_sources(fs, run.root) == []
 
 
 def test_the_stage_is_skipped_until_new_logs_arrive(shop, make_context):
@@ -133,7 +161,7 @@ def test_only_the_window_up_to_the_date_is_read(shop):
     for day in range(1, 6):
         write_json(shop.folder / f"dt=2026-01-0{day}/a.json", [click("q", "A", day)])
     shop.ingest("run.date=2026-01-04", window=2)
-    assert dates_available(shop.context.fs, shop.context.run.root) == [date(2026, 1, 3), date(2026, 1, 4)]
+    assert shop.dates() == [date(2026, 1, 3), date(2026, 1, 4)]
     assert list(shop.context.notes["days"]) == ["2026-01-03", "2026-01-04"]
 
 
@@ -147,7 +175,7 @@ def test_days_ingested_before_stay_when_their_logs_are_gone(shop):
     assert [row[4] for row in shop.rows()] == [1, 2, 3]
 
 
-def test_the_answer_does_not_depend_on_how_the_logs_are_cut_into_files(shop, tmp_path, make_context, spark):
+def test_the_answer_does_not_depend_on_files_or_slots(shop, tmp_path, make_context, spark, monkeypatch):
     records = [
         click(f"q{n % 7}", f"i{n % 5}", n % 3, label_text=f"t{n % 11}", impressions=n) for n in range(200)
     ]
@@ -157,6 +185,7 @@ def test_the_answer_does_not_depend_on_how_the_logs_are_cut_into_files(shop, tmp
         write_json(other.folder / f"2026-01-01/{part}.json", records[::-1][part::6])
     shop.ingest()
     rows = shop.rows()
+    monkeypatch.setattr(batch_writer_spark, "slots_of", lambda spark: 5)
     spark.conf.set("spark.sql.files.maxPartitionBytes", "500")
     try:
         other.ingest()
@@ -169,18 +198,31 @@ def test_the_answer_does_not_depend_on_how_the_logs_are_cut_into_files(shop, tmp
 def test_what_no_pointer_names_is_not_there(shop):
     write_json(shop.folder / "2026-01-01.json", [click("q", "A")])
     shop.ingest()
-    fs, root = shop.context.fs, shop.context.run.root
-    day = days(fs, root, date(2026, 1, 1), date(2026, 1, 1))[date(2026, 1, 1)]
-    left = batch_uri(fs, root, "killed") + "/kind=interactions/dt=2026-01-01/part.parquet"
-    fs.write_text(left, "half of a file")
+    fs, place = shop.fs, shop.place
+    day = days(fs, place, date(2026, 1, 1), date(2026, 1, 1))[date(2026, 1, 1)]
+    for batch in ("killed", new_batch()):
+        fs.write_text(
+            batch_uri(place, batch) + "/kind=interactions/dt=2026-01-01/part.parquet", "half of a file"
+        )
     assert len(shop.rows()) == 1
-    assert [entry.name for entry in unused_batches(fs, root)] == ["batch=killed"]
-    assert delete_unused_batches(fs, root, days_old=1) == 0
-    assert delete_unused_batches(fs, root, days_old=0) == 1
-    assert unused_batches(fs, root) == []
-    make_visible(fs, root, day)  # somebody else ingested the same
+    assert len(unused_batches(fs, place)) == 2
+    assert delete_unused_batches(fs, place, days_old=1) == 0
+    assert delete_unused_batches(fs, place, days_old=0) == 2
+    assert unused_batches(fs, place) == []
+    make_visible(fs, place, day)  # somebody else ingested the same
     assert len(shop.rows()) == 1
+
+
+def test_the_age_of_a_batch_is_in_its_name_and_not_when_its_folder_was_made(shop):
+    write_json(shop.folder / "2026-01-01.json", [click("q", "A")])
+    shop.ingest()
+    ago = datetime.now(UTC) - timedelta(days=2)
+    fs, old = shop.fs, f"{ago:%Y%m%dT%H%M%S}-abc"
+    for batch in (old, new_batch()):
+        fs.write_text(batch_uri(shop.place, batch) + "/part", "written just now")
+    assert delete_unused_batches(fs, shop.place, days_old=1) == 1
+    assert not fs.exists(batch_uri(shop.place, old))
 
 
 def _versions(shop):
-    return interaction_versions(shop.context.fs, shop.context.run.root, date(2026, 1, 1), date(2026, 1, 31))
+    return interaction_versions(shop.fs, shop.place, date(2026, 1, 1), date(2026, 1, 31))

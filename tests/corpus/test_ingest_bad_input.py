@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from raw_logs import Shop, click, write_json
 
-from xmcspark.corpus.interactions_spark import dates_available
 from xmcspark.errors import InputError
 
 GOOD = [click(f"q{n}", "A") for n in range(40)]
@@ -72,7 +71,7 @@ def test_too_many_bad_records_refuse_their_day_and_no_other(shop):
     assert "ingest.max_bad_ratio (0.05): clicks is negative (3), malformed record (1)" in problem
     assert "2026-01-02.json" in problem
     assert "the logs have query, label_key, clicks" in problem
-    assert dates_available(shop.context.fs, shop.context.run.root) == [date(2026, 1, 1)]
+    assert shop.dates() == [date(2026, 1, 1)]
     shop.ingest("ingest.max_bad_ratio=0.1")
     assert len(shop.rows()) == 80
 
@@ -133,7 +132,21 @@ def test_damaged_files_are_named_and_nothing_of_their_day_is_visible(shop, kind)
     assert path.name in problem
     assert "cannot be read" in problem
     assert "write it again or take it away" in problem
-    assert dates_available(shop.context.fs, shop.context.run.root) == []
+    assert shop.dates() == []
+
+
+def test_a_parquet_file_unlike_the_others_is_named_with_its_columns(shop):
+    shop.folder.mkdir()
+    columns = {"query": ["x"], "label_key": ["A"], "clicks": [1]}
+    pq.write_table(pa.table(columns), shop.folder / "2026-01-01.parquet")
+    other = shop.folder / "2026-01-02 b.parquet"
+    pq.write_table(pa.table({**columns, "clicks": ["1"]}), other)
+    problem = _refused(shop)
+    assert "02%20b.parquet: its column clicks holds BINARY, in the other files it is bigint" in problem
+    pq.write_table(pa.table({"q": ["x"], "label_key": ["A"], "clicks": [1]}), other)
+    problem = _refused(shop)
+    assert "2026-01-02: 1 of 1 records (100.0%) cannot be used" in problem
+    assert "(the logs have q, label_key, clicks)" in problem
 
 
 def test_places_without_logs_are_refused(shop):
@@ -156,12 +169,35 @@ def test_formats_that_cannot_be_told_are_refused(shop):
     assert "several formats" in _refused(shop)
 
 
+@pytest.mark.parametrize("empty", [[], [b"", b" "]], ids=["empty file", "file without records"])
+def test_a_day_that_became_empty_stays_as_it_was_unless_that_is_accepted(shop, empty, caplog):
+    for day in (1, 2):
+        write_json(shop.folder / f"2026-01-0{day}.json", GOOD)
+    shop.ingest()
+    emptied = write_json(shop.folder / "2026-01-02.json", empty)
+    problem = _refused(shop)
+    assert "2026-01-02: there are no records any more in the logs" in problem
+    assert emptied.name in problem
+    assert "of which 40 were ingested before; these stay what is seen" in problem
+    assert len(shop.rows()) == 80
+    notes = shop.ingest("ingest.empty_day=skip")
+    assert notes["days"]["2026-01-02"]["records"] == 0
+    assert len(shop.rows()) == 40
+    assert "2026-01-02 has no records" in caplog.text
+    assert shop.ingest("ingest.empty_day=skip")["read"] == 0
+    assert "no records for 2026-01-02" in _refused(shop), "it is a gap from now on"
+    write_json(shop.folder / "2026-01-02.json", GOOD[:7])
+    shop.ingest()
+    assert len(shop.rows()) == 47
+
+
 def test_an_empty_day_is_an_error_or_is_left_out(shop, caplog):
     write_json(shop.folder / "2026-01-02.json", GOOD)
     write_json(shop.folder / "2026-01-03.json.gz", [b"", b""])
     write_json(shop.folder / "2026-01-04.json", [])
     write_json(shop.folder / "2026-01-05.json", GOOD)
-    assert "no records for 2026-01-04: wait for the logs" in _refused(shop)  # seen before anything is read
+    problem = f"no records for 2026-01-04 in {shop.folder}: wait for the logs"
+    assert problem in _refused(shop)  # seen before anything is read
     (shop.folder / "2026-01-04.json").unlink()
     write_json(shop.folder / "2026-01-04.json", GOOD)
     assert "no records for 2026-01-03" in _refused(shop)

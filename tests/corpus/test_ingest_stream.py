@@ -5,7 +5,6 @@ from datetime import date
 import pytest
 from raw_logs import Shop, click, write_json
 
-from xmcspark.corpus.interactions_spark import dates_available
 from xmcspark.errors import InputError, StoreError
 
 UNDATED = ("ingest.layout=undated", "ingest.columns.dt=time", "ingest.empty_day=skip")
@@ -70,7 +69,7 @@ def test_a_batch_with_too_many_bad_records_is_refused_and_read_again(shop):
         InputError, match=r"2 of 3 records \(66\.7%\) cannot be used.*Correct a file in its place"
     ):
         shop.ingest(*UNDATED)
-    assert dates_available(shop.context.fs, shop.context.run.root) == []
+    assert shop.dates() == []
     write_json(path, [_at(1, "x")])
     shop.ingest(*UNDATED)
     assert [row[4] for row in shop.rows(date(2026, 1, 1), date(2026, 1, 1))] == [1]
@@ -79,8 +78,7 @@ def test_a_batch_with_too_many_bad_records_is_refused_and_read_again(shop):
 def test_lost_progress_is_noticed(shop):
     write_json(shop.folder / "a.json", [_at(1, "x")])
     shop.ingest(*UNDATED)
-    fs, root = shop.context.fs, shop.context.run.root
-    stream = fs.list(f"{root}/interactions/stream")[0].uri
-    fs.delete(f"{stream}/checkpoint")
+    fs, place = shop.fs, shop.place
+    fs.delete(f"{place}/stream/checkpoint")
     with pytest.raises(StoreError, match="the stream's progress is gone"):
         shop.ingest(*UNDATED)

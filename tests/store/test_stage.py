@@ -6,8 +6,8 @@ from xmcspark.config.configuration import load
 from xmcspark.errors import StoreError
 from xmcspark.store.filesystem import Filesystem
 from xmcspark.store.published import Published, publish
-from xmcspark.store.runner import run_stage
-from xmcspark.store.runs import Run
+from xmcspark.store.runner import run_stage, stale_stages
+from xmcspark.store.runs import Run, StageRecord
 from xmcspark.store.stage import Context, Stage, read_table
 
 
@@ -115,3 +115,59 @@ def test_a_stage_does_not_run_on_what_no_finished_stage_wrote(place):
     spark, config, run = place
     with pytest.raises(StoreError, match="labels is not there or not finished, and vectorize needs it"):
         run_stage(spark, config, run, None, _stage(name="vectorize", reads=("labels",), writes=()))
+
+
+def _chain(version=1):
+    """corpus -> vectorize -> train, as far as their records go: each writes what the next one reads."""
+    corpus = _stage(version=version)
+    vectorize = _stage(
+        name="vectorize", reads=("labels",), writes=("bundle/tfidf/",), run=lambda context: None
+    )
+    train = _stage(
+        name="train", reads=("bundle/tfidf/",), writes=("bundle/model/",), run=lambda context: None
+    )
+    return corpus, vectorize, train
+
+
+def test_a_stage_refuses_what_was_made_from_tables_that_changed_since(place):
+    spark, config, run = place
+    for stage in _chain():
+        run_stage(spark, config, run, None, stage)
+    corpus, vectorize, train = _chain(version=2)
+    assert not run_stage(spark, config, run, None, corpus).skipped
+    with pytest.raises(
+        StoreError, match=r"labels changed since vectorize read it\. Run vectorize, then train"
+    ):
+        run_stage(spark, config, run, None, train)
+    assert run.find_record("train") is not None, "nothing was touched"
+    assert not run_stage(spark, config, run, None, vectorize).skipped
+    assert not run_stage(spark, config, run, None, train).skipped
+
+
+def _record(stage, key, writes, **inputs):
+    return StageRecord(stage, key, 0.0, writes=[writes], inputs=inputs)
+
+
+def test_stale_stages_are_named_in_the_order_they_must_run():
+    records = [
+        _record("train", "t", "model", tree="i", features="v"),
+        _record("index", "i", "tree", features="v"),
+        _record("vectorize", "v", "features", instances="c1"),
+        _record("corpus", "c2", "instances"),
+    ]
+    assert stale_stages(records, ["model"]) == {
+        "vectorize": ["instances"],
+        "index": ["features"],
+        "train": ["tree", "features"],
+    }
+    assert list(stale_stages(records, ["tree"])) == ["vectorize", "index"]
+    assert stale_stages(records[:3], ["features"]) == {"vectorize": ["instances"]}, "corpus did not finish"
+    assert (
+        stale_stages(
+            [*records[:2], _record("vectorize", "v", "features", instances="c2"), records[3]], ["model"]
+        )
+        == {}
+    )
+    assert stale_stages([_record("train", "t", "model")], ["model", "labels"]) == {}, (
+        "records of an early release"
+    )

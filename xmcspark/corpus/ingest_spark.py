@@ -80,11 +80,14 @@ def _run(context: Context) -> None:
         before = days(fs, place, _first_day(context, last), last)
         wanted = _log_days(context, logs, last)
         coming = [day.day for day in wanted if day.bytes]
-        _refuse_gaps(context, last, [*_filled(before), *coming], known)
+        _refuse_gaps(context, _gaps(context, last, [*_filled(before), *coming], known))
         describe_source(fs, place, source)
         read = _ingest_days(context, place, wanted, before)
     found = days(fs, place, _first_day(context, last), last)
-    _refuse_gaps(context, last, _filled(found), known)
+    gaps = _gaps(context, last, _filled(found), known)
+    _refuse_gaps(context, gaps)
+    for day in gaps:
+        log.warning("ingest: %s has no records, going on without it (ingest.empty_day is skip)", day)
     _note(context, source.name, found, read)
 
 
@@ -125,16 +128,17 @@ def _filled(found: dict[date, Day]) -> list[date]:
     return [day for day, at in found.items() if at.records]
 
 
-def _refuse_gaps(context: Context, last: date, filled: Iterable[date], known: Sequence[date]) -> None:
+def _gaps(context: Context, last: date, filled: Iterable[date], known: Sequence[date]) -> list[date]:
     """Days of the window without records: one whose logs are gone since it was ingested is none of them, nor are days
     before the first one known, where the logs begin later than the window."""
     there, first = set(filled), max(_first_day(context, last), min(known, default=last))
     window = [first + timedelta(days=n) for n in range((last - first).days + 1)]
-    gaps = [day for day in window if day not in there]
+    return [day for day in window if day not in there]
+
+
+def _refuse_gaps(context: Context, gaps: Sequence[date]) -> None:
     if gaps and context.config.ingest.empty_day == "error":
         raise InputError(empty_days_problem(gaps, str(context.config.input.logs)))
-    for day in gaps:
-        log.warning("ingest: %s has no records, going on without it (ingest.empty_day is skip)", day)
 
 
 def _ingest_days(context: Context, place: str, wanted: Sequence[LogDay], have: dict[date, Day]) -> int:

@@ -4,7 +4,7 @@ cluster (memory, cores, dynamic allocation) is in conf/*.conf instead."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import SparkSession
@@ -20,6 +20,9 @@ _SETTINGS = {
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
 
+_NO_LIMIT = 2**31 - 1  # Spark's way to say that any number of executors may come
+_UNKNOWN_SLOTS = 32
+
 
 def open_session(name: str) -> SparkSession:
     """The session of this process; made if there is none."""
@@ -32,8 +35,27 @@ def open_session(name: str) -> SparkSession:
 
 
 def slots_of(spark: SparkSession) -> int:
-    """Tasks that run at the same time now: a hint for how finely to cut work, never for what to compute."""
-    return max(1, spark.sparkContext.defaultParallelism // task_threads(spark))
+    """Tasks that can run at the same time: a hint for how finely to cut work, never for what to compute."""
+    context = spark.sparkContext
+    return slots_from(dict(context.getConf().getAll()), context.master or "", context.defaultParallelism)
+
+
+def slots_from(settings: Mapping[str, str], master: str, parallelism: int) -> int:
+    """With dynamic allocation executors come when there are tasks for them, so what runs now says nothing: counted are
+    those that may come. Where nobody knows how many that are, enough tasks to make a cluster grow, and few enough to
+    cost a small one little. `parallelism`: what Spark counts now, or was told."""
+    threads = int(settings.get("spark.task.cpus") or 1)
+    now = max(1, parallelism // threads)
+    if master.startswith("local") or settings.get("spark.dynamicAllocation.enabled", "").lower() != "true":
+        return now
+    if "spark.default.parallelism" in settings:
+        return now
+    # An executor has one core unless told otherwise, but on a standalone cluster all of its worker's.
+    cores = settings.get("spark.executor.cores") or ("" if master.startswith("spark:") else "1")
+    executors = settings.get("spark.dynamicAllocation.maxExecutors", "")
+    if cores and executors.isdigit() and int(executors) < _NO_LIMIT:
+        return max(1, int(executors) * (int(cores) // threads))
+    return max(now, _UNKNOWN_SLOTS)
 
 
 def task_threads(spark: SparkSession) -> int:
