@@ -121,6 +121,18 @@ XMC_INLINE void path_scores(float* scores, int64_t n, float above, const ScoreFo
   for (int64_t c = 0; c < n; ++c) scores[c] = above + transformed(scores[c], form);
 }
 
+// Opening a model reads none of its arrays: the pointers of a node are looked at before they are followed.
+XMC_INLINE bool inside(Span<const int64_t> ptr, int64_t node, int64_t size) {
+  return ptr[node] >= 0 && ptr[node] <= ptr[node + 1] && ptr[node + 1] <= size;
+}
+
+XMC_INLINE void check_node(const PackedLevel& level, int64_t node) {
+  if (node < 0 || node >= level.nodes() || !inside(level.child_ptr, node, level.bias.size()) ||
+      !inside(level.slot_ptr, node, level.slots.size()) || level.slot_ptr[node] == level.slot_ptr[node + 1] ||
+      !inside(level.entry_ptr, node, level.entries.size()))
+    throw DamagedModel();
+}
+
 // Where a query meets a node: the first entry of each feature both have, and the query's value.
 struct Meeting {
   const PackedEntry* entry;
@@ -171,6 +183,7 @@ XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query
 }
 
 XMC_INLINE void prefetch_node(const PackedLevel& level, int64_t node, const Query& q) {
+  check_node(level, node);
   const Slot* table = level.slots.ptr + level.slot_ptr[node];
   const int64_t size = level.slot_ptr[node + 1] - level.slot_ptr[node];
   for (int64_t p = 0; p < q.features.size(); ++p) __builtin_prefetch(table + home_slot(q.features[p], size));
@@ -222,6 +235,7 @@ class Searcher {
       here.resize(wanted.size());
       size_t at = 0;
       for (size_t j = 0; j < paths_[t].size() && at < wanted.size(); ++j) {
+        detail::check_node(level, paths_[t][j]);
         const int64_t first = level.child_ptr[paths_[t][j]], last = level.child_ptr[paths_[t][j] + 1];
         if (wanted[at] >= last) continue;
         detail::node_margins(level, paths_[t][j], query, meetings_, margins_);
@@ -243,6 +257,7 @@ class Searcher {
 
   void visit(const Model& model, size_t t, const Visit& v, const Query& query, bool leaves) {
     const PackedLevel& level = model.levels[t];
+    detail::check_node(level, v.node);
     const int64_t first = level.child_ptr[v.node], children = level.child_ptr[v.node + 1] - first;
     detail::node_margins(level, v.node, query, meetings_, margins_);
     Best& best = best_[v.query];

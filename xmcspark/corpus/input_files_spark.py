@@ -82,7 +82,10 @@ def read_parquet(context: Context, setting: str, uri: str, columns: dict[str, st
         if not _is_kind(kind, wanted.rstrip("?")):
             problems.append(f"column {name} is {kind.simpleString()}, expected {_WORDS[wanted.rstrip('?')]}")
     if problems:
-        raise InputError(f"input.{setting} ({uri}): {'; '.join(problems)}")
+        raise InputError(
+            f"input.{setting} ({uri}): {'; '.join(problems)}; rename or cast columns, for example with a "
+            "query of Spark SQL whose result is written as Parquet"
+        )
     return frame
 
 

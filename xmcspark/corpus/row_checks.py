@@ -54,8 +54,8 @@ def check_label_table(facts: dict[str, Any], place: str) -> None:
         )
     if facts["repeated"]:
         raise InputError(
-            f"{place}: {facts['repeated']} label ids occur more than once (such as {facts['repeated_example']!r}): a "
-            "label has one row"
+            f"{place}: {facts['repeated']} label ids occur more than once (such as {facts['repeated_example']!r}): "
+            "keep one row for each label"
         )
 
 

@@ -1,10 +1,12 @@
 """A bundle: everything that answers queries, in one folder that can be copied anywhere. Its manifest lists every file
-with size and checksum; sizes are compared when it is opened, checksums by `verify`."""
+with size and checksum; sizes are compared when it is opened, checksums by `verify`. Nothing outside of the folder is
+ever opened on its word."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,37 @@ def write_manifest(folder: Path, settings: dict[str, Any]) -> str:
     return checksum(folder / MANIFEST)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, after a look at the size of every file it lists."""
-    path = folder / MANIFEST
+def read_manifest(folder: Path, linked: bool = False) -> dict[str, Any]:
+    """The manifest, after a look at the size of every file it lists; InputError names each that does not fit.
+    `linked`: files may be links to elsewhere, as Spark leaves them for tasks; otherwise links must stay inside."""
+    document = _document(folder / MANIFEST)
+    problems = _size_problems(folder, document["files"], linked)
+    if problems:
+        raise InputError("\n".join([*problems.values(), f"copy the bundle {folder} again"]))
+    return document
+
+
+def verify(folder: Path) -> int:
+    """Compares every file with its checksum; the number of files. InputError names each that differs."""
+    files = _document(folder / MANIFEST)["files"]
+    problems = _size_problems(folder, files, linked=False)
+    for name, entry in files.items():
+        if name not in problems and checksum(folder / name) != entry["sha256"]:
+            problems[name] = f"{folder / name} was altered: its checksum is not that of the manifest"
+    if problems:
+        raise InputError(
+            "\n".join([*problems.values(), f"{len(problems)} of {len(files)} files are bad: copy it again"])
+        )
+    return len(files)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """The manifest as it is written, once it is known to be one."""
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InputError(f"{folder} is not a published bundle: it has no {MANIFEST}") from error
-    except (ValueError, OSError) as error:
+        raise InputError(f"{path.parent} is not a published bundle: it has no {MANIFEST}") from error
+    except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path} is not readable as JSON: copy the bundle again ({error})") from error
     if not isinstance(document, dict) or document.get("kind") != _KIND:
         raise InputError(f"{path} is not the manifest of an {_KIND}")
@@ -43,32 +68,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{path} has format version {document.get('version')!r} and this release reads {_VERSION}: publish the "
             "run again with this release"
         )
-    for name, entry in document["files"].items():
-        if _file(folder, name).stat().st_size != entry["size"]:
-            raise InputError(
-                f"{folder / name} has {_file(folder, name).stat().st_size} bytes where the manifest says "
-                f"{entry['size']}: copy the bundle again"
-            )
+    files = document.get("files")
+    if not isinstance(files, dict) or not all(_is_entry(entry) for entry in files.values()):
+        raise InputError(f"{path} does not list files with size and checksum: copy the bundle again")
+    if not isinstance(document.get("settings"), dict):
+        raise InputError(f"{path} has no settings of prediction: copy the bundle again")
     return document
 
 
-def verify(folder: Path) -> int:
-    """Compares every file with its checksum; the number of files. InputError names the first that differs."""
-    files = read_manifest(folder)["files"]
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("size"), int)
+        and isinstance(entry.get("sha256"), str)
+    )
+
+
+def _size_problems(folder: Path, files: dict[str, dict[str, Any]], linked: bool) -> dict[str, str]:
+    """What is wrong with the listed files, by name, as far as that is seen without reading them."""
+    inside = os.path.realpath(folder) + os.sep
+    problems = {}
     for name, entry in files.items():
-        if checksum(_file(folder, name)) != entry["sha256"]:
-            raise InputError(f"{folder / name} was altered: its checksum is not that of the manifest")
-    return len(files)
-
-
-def _file(folder: Path, name: str) -> Path:
-    """A listed file, which must lie inside the bundle."""
-    path = folder / name
-    if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise InputError(f"{folder / MANIFEST} lists {name!r}, which is outside the bundle: do not use it")
-    if not path.is_file():
-        raise InputError(f"{path} is missing: copy the bundle again")
-    return path
+        path = folder / name
+        if os.path.isabs(name) or ".." in Path(name).parts:
+            problems[name] = f"{folder / MANIFEST} lists {name!r}, which is outside the bundle: do not use it"
+        elif not linked and not os.path.realpath(path).startswith(inside):
+            problems[name] = f"{path} is a link to outside the bundle: do not use it"
+        elif not path.is_file():
+            problems[name] = f"{path} is missing"
+        elif path.stat().st_size != entry["size"]:
+            problems[name] = f"{path} has {path.stat().st_size} bytes where the manifest says {entry['size']}"
+    return problems
 
 
 def checksum(path: Path) -> str:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xmcspark.errors import InputError
 from xmcspark.store.arrays import load_arrays, save_arrays
 
 _KIND = "label names"
-_VERSION = 1
+_VERSION = 2  # 1 could not be searched by key
 _PARTS = ("key", "text")
 
 
@@ -37,6 +38,25 @@ class LabelNames:
         start, stop = offsets[label], offsets[label + 1]
         return self._arrays[f"{part}.bytes"][start:stop].tobytes().decode("utf-8")
 
+    def column(self, part: str) -> pa.Array:
+        """All keys (part "key") or texts ("text") by id, as an Arrow array over the same memory."""
+        buffers = [pa.py_buffer(self._arrays[f"{part}.{of}"]) for of in ("offsets", "bytes")]
+        return pa.Array.from_buffers(pa.large_string(), len(self), [None, *buffers])
+
+    def label(self, key: str) -> int:
+        """The id of a key; InputError if no label has it. A binary search: nothing is read but what it compares."""
+        wanted, order = key.encode(), self._arrays["key.order"]
+        low, high = 0, len(order)
+        while low < high:
+            middle = (low + high) // 2
+            if self._part("key", int(order[middle])).encode() < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        if not key or low == len(order) or self.key(int(order[low])) != key:
+            raise InputError(f"no label has the key {key!r}")
+        return int(order[low])
+
     def save(self, folder: Path) -> None:
         save_arrays(folder, _KIND, _VERSION, {"labels": len(self)}, self._arrays)
 
@@ -47,6 +67,8 @@ class LabelNames:
             offsets, values = arrays.get(f"{part}.offsets"), arrays.get(f"{part}.bytes")
             if offsets is None or values is None or not len(offsets) or offsets[-1] != len(values):
                 raise InputError(f"{folder}: the arrays of {part} do not fit together; copy the bundle again")
+        if len(arrays.get("key.order", ())) != len(arrays["key.offsets"]) - 1:
+            raise InputError(f"{folder}: the order of keys does not fit them; copy the bundle again")
         return LabelNames(arrays)
 
     @staticmethod
@@ -66,4 +88,6 @@ class LabelNames:
             arrays[f"{part}.bytes"] = (
                 np.frombuffer(values, np.uint8, used).copy() if used else np.empty(0, np.uint8)
             )
+            if part == "key":
+                arrays["key.order"] = pc.array_sort_indices(placed).to_numpy().astype(np.int32)
         return LabelNames(arrays)
