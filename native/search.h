@@ -238,6 +238,7 @@ class Searcher {
         detail::check_node(level, paths_[t][j]);
         const int64_t first = level.child_ptr[paths_[t][j]], last = level.child_ptr[paths_[t][j] + 1];
         if (wanted[at] >= last) continue;
+        if (wanted[at] < first) throw DamagedModel();
         detail::node_margins(level, paths_[t][j], query, meetings_, margins_);
         detail::path_scores(margins_.data(), last - first, above[j], model.form);
         for (; at < wanted.size() && wanted[at] < last; ++at) here[at] = margins_[wanted[at] - first];

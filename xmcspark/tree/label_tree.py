@@ -140,6 +140,8 @@ class LabelTree:
     @cached_property
     def position_of_label(self) -> np.ndarray:
         """int32: the leaf position of each label id; -1 for ids that are not in the tree."""
+        if self.labels.min() < 0:  # of an opened tree nobody has looked at them yet
+            raise InputError(f"label {self.labels.min()} of the tree is negative: copy or save it again")
         positions = np.full(int(self.labels.max()) + 1, -1, np.int32)
         positions[self.labels] = np.arange(self.n_labels, dtype=np.int32)
         return positions

@@ -1,0 +1,79 @@
+"""Views over the tables of a run that put names to numbers: which feature a weight belongs to, what a predicted label
+is called, which clusters a label is in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class View:
+    name: str
+    needs: tuple[str, ...]  # tables
+    columns: dict[str, str]  # name: meaning
+    query: str
+
+
+VIEWS = (
+    View(
+        "matcher_weights",
+        ("matchers", "vocabulary"),
+        {
+            "member": "which tree of the ensemble",
+            "node": "the node whose child the matcher scores",
+            "child": "the child: a label if is_label, else a node",
+            "gram": "the words or characters that the weight is for",
+            "weight": "what a text that has them adds to the score",
+            "is_label": "whether the child is a label",
+            "feature": "number of the gram in vocabulary",
+            "vectorizer": "name of the vectorizer it belongs to",
+        },
+        """
+        SELECT m.member, m.node, m.child, v.gram, m.weight, m.is_label, m.feature, v.vectorizer
+        FROM (SELECT member, node, child, is_label, inline(arrays_zip(features, weights)) AS (feature, weight)
+              FROM matchers) m
+        JOIN vocabulary v ON v.feature = m.feature
+        """,
+    ),
+    View(
+        "predictions_named",
+        ("predictions", "labels"),
+        {
+            "id": "the instance",
+            "rank": "1 is the best",
+            "key": "key of the label",
+            "text": "text of the label",
+            "score": "its score",
+            "label": "number of the label",
+            "split": "train or test",
+        },
+        """
+        SELECT p.id, p.at + 1 AS rank, l.key, l.text, p.one.scores AS score, l.id AS label, p.split
+        FROM (SELECT id, split, posexplode(arrays_zip(labels, scores)) AS (at, one) FROM predictions) p
+        JOIN labels l ON l.id = p.one.labels
+        """,
+    ),
+    View(
+        "label_path",
+        ("tree_labels", "tree_nodes", "labels"),
+        {
+            "member": "which tree of the ensemble",
+            "label": "the label",
+            "level": "0 is the root",
+            "node": "the cluster that holds the label on this level",
+            "path": "path of the cluster",
+            "n_labels": "labels in the cluster",
+            "key": "key of the label",
+            "text": "text of the label",
+        },
+        """
+        SELECT t.member, t.label, n.level, n.node, n.path, n.n_labels, l.key, l.text
+        FROM (SELECT member, label, explode(transform(
+                  sequence(0, if(path = '', 0, size(split(path, '[.]')))),
+                  level -> array_join(slice(split(path, '[.]'), 1, level), '.'))) AS path
+              FROM tree_labels) t
+        JOIN tree_nodes n ON n.member = t.member AND n.path = t.path
+        JOIN labels l ON l.id = t.label
+        """,
+    ),
+)
