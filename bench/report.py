@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.table import growth_table, quality_table, steps_table, tree_levels_table
+from bench.table import growth_table, quality_table, spark_table, steps_table, tree_levels_table
 
 _LEGEND = """Written by `python -m bench.report`; do not edit. Medians over the repeats of a run, systems
 interleaved, each in its own process and environment. In brackets: how many times xmcspark's number (above 1,
@@ -47,7 +47,7 @@ def _section(result: dict[str, Any]) -> str:
         f"{machine['memory_gb']} GB, {machine['system']}, Python {machine['python']}."
     )
     tables = [steps_table(result, key) for key in ("cpu_s", "wall_s", "peak_mb")]
-    tables += filter(None, (quality_table(result), tree_levels_table(result)))
+    tables += filter(None, (quality_table(result), spark_table(result), tree_levels_table(result)))
     failed = [f"Failed: {name}: {reason.splitlines()[-1]}" for name, reason in result["failures"].items()]
     return "\n\n".join([title, facts, *tables, *failed])
 

@@ -56,7 +56,10 @@ SYSTEMS = {
     for system in (
         _ours("xmcspark", STEPS),
         System(
-            "xmcspark-spark", "run_spark.py", None, ("tfidf_fit_transform", "tree", "train", "predict_batch")
+            "xmcspark-spark",
+            "run_spark.py",
+            None,
+            ("tfidf_fit_transform", "tree", "train", "predict_batch", "predict_one_ms"),
         ),
         _pecos("pecos", _PECOS_STEPS),
         System("omikuji", "run_omikuji.py", "omikuji", _TRAIN_STEPS),

@@ -52,6 +52,23 @@ def quality_table(result: dict[str, Any]) -> str:
     return text_table(rows)
 
 
+def spark_table(result: dict[str, Any]) -> str:
+    """Seconds and memory of the stages of the Spark job; "" if it did not run."""
+    facts = result["facts"].get("xmcspark-spark")
+    if facts is None:
+        return ""
+    peaks = facts["worker_peak_mb"]
+    rows = [["the job on Spark", "wall s", "largest Python worker, MB"]]
+    rows.append(["start and end", f"{facts['start_s']:.1f}", ""])
+    rows += [
+        [stage, f"{seconds:.1f}", f"{peaks[stage]:.0f}" if peaks.get(stage) else ""]
+        for stage, seconds in facts["stages"].items()
+    ]
+    if bundle := facts.get("bundle"):
+        rows += [[f"bundle: {name}", f"{value / 1e3:.5f}", ""] for name, value in bundle.items()]
+    return text_table(rows)
+
+
 def tree_levels_table(result: dict[str, Any]) -> str:
     """What each level of our trees took, root's children first; "" if no tree was built."""
     timed = [system for system in _systems(result) if "tree" in SYSTEMS[system].steps]

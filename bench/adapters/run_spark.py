@@ -62,13 +62,8 @@ def run_refresh(job, folder):
     }
     path = job.scratch / "refresh.json"
     path.write_text(json.dumps(config))
-    master = [
-        "--master",
-        f"local[{job.threads}]",
-        "--properties-file",
-        str(ROOT / "conf" / "spark-local.conf"),
-    ]
-    command = [sys.executable, "-m", "jobs.submit", "refresh", "--config", str(path), "--", *master]
+    master = ["--", "--master", f"local[{job.threads}]"]
+    command = [sys.executable, "-m", "jobs.submit", "refresh", "--config", str(path), *master]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"refresh failed ({done.returncode}): {done.stderr[-2000:]}")
@@ -91,6 +86,17 @@ def report(job, wall, cpu):
     for row, labels in zip(table["id"].to_pylist(), table["labels"].to_pylist(), strict=True):
         top[int(row), : len(labels)] = labels
     np.save(job.scratch / "top.npy", top)
+    query_bundle(job, run / "bundle")
+
+
+def query_bundle(job, bundle):
+    if not job.wants("predict_one_ms"):
+        return
+    script = Path(__file__).with_name("bundle_queries.py")
+    command = [sys.executable, str(script), str(bundle), str(job.text_file("test")), str(job.top_k)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    job.facts["bundle"] = found
+    job.record("predict_one_ms", wall_s=found["p50_ms"] / 1e3, p50_ms=found["p50_ms"], p99_ms=found["p99_ms"])
 
 
 class WorkerMemory:
@@ -118,7 +124,7 @@ class WorkerMemory:
 def worker_pids():
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"pyspark.daemon" in (entry / "cmdline").read_bytes():
+            if entry.name.isdigit() and b"worker_daemon" in (entry / "cmdline").read_bytes():
                 yield entry
         except OSError:
             continue

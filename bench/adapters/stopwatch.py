@@ -82,12 +82,11 @@ class Job:
         extra = {"start_mb": start_mb, "p50_ms": p50 * 1e3, "p99_ms": p99 * 1e3}
         self._steps.append({"step": step, "system": self.system, **record, **extra})
 
-    def record(self, step, wall_s):
+    def record(self, step, wall_s, **more):
         """A step that something else timed; its CPU time and memory are not known."""
         if self.wants(step):
-            self._steps.append(
-                {"step": step, "system": self.system, "wall_s": wall_s, "cpu_s": 0.0, "peak_mb": 0.0}
-            )
+            nothing = {"cpu_s": 0.0, "peak_mb": 0.0}
+            self._steps.append({"step": step, "system": self.system, "wall_s": wall_s, **nothing, **more})
 
     def finish(self):
         answer = {"steps": self._steps, "facts": self.facts}
