@@ -6,8 +6,10 @@ XMCSPARK_JVM_ARCHIVE=0 turns this off."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import re
 from pathlib import Path
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -21,9 +23,12 @@ def archive_options(folder: Path, java: Path, spark: Path, make: bool) -> str:
     identity = f"{real} {real.stat().st_mtime_ns} {spark.resolve()}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     archive = folder / f"spark-{digest}.jsa"
+    if re.search(r"[\s:\"']", str(archive)):
+        return ""  # Spark and the JVM cut options at such characters
     for made in folder.glob(f"{archive.name}.of-*"):
         if not _is_alive(int(made.suffix.removeprefix(".of-"))):
-            os.replace(made, archive)
+            with contextlib.suppress(OSError):  # another job was faster, or the folder is not ours
+                os.replace(made, archive)
     if archive.exists():
         return f"{_QUIET} -XX:SharedArchiveFile={archive}"
     if not make or not os.access(folder, os.W_OK):
@@ -33,6 +38,8 @@ def archive_options(folder: Path, java: Path, spark: Path, make: bool) -> str:
 
 
 def _is_alive(process: int) -> bool:
+    if process == os.getpid():  # of an earlier process with this number, as in containers
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:

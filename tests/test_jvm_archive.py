@@ -22,12 +22,13 @@ def test_one_job_makes_it_and_later_ones_use_it_once_it_is_whole(machine):
     made = archive_options(*machine, make=True).partition("ArchiveClassesAtExit=")[2]
     assert made.endswith(f".of-{os.getpid()}")
     assert archive_options(*machine, make=False) == ""
+    made = made.replace(str(os.getpid()), str(os.getppid()))
     open(made, "w").close()  # by a process that lives: it may be half-written
     assert "SharedArchiveFile" not in archive_options(*machine, make=False)
     ended = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
     )
-    os.rename(made, made.replace(str(os.getpid()), ended.stdout.strip()))
+    os.rename(made, made.replace(str(os.getppid()), ended.stdout.strip()))
     assert f"-XX:SharedArchiveFile={folder}" in archive_options(*machine, make=True)
 
 
@@ -36,6 +37,12 @@ def test_another_java_has_another(machine):
     one = archive_options(*machine, make=True)
     os.utime(java, (1, 1))
     assert archive_options(*machine, make=True) != one
+
+
+def test_a_path_that_options_cannot_hold_goes_without(machine):
+    folder, java, spark = machine
+    (folder / "a b").mkdir()
+    assert archive_options(folder / "a b", java, spark, make=True) == ""
 
 
 def test_it_can_be_turned_off(machine, monkeypatch):

@@ -5,7 +5,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpus_runs import digests, instances, labels, run_corpus, table, write_labels, write_rows
+from corpus_runs import INT, digests, instances, labels, run_corpus, table, write_labels, write_rows
 
 from xmcspark.corpus.corpus_spark import STAGE
 from xmcspark.errors import ConfigError, InputError
@@ -107,7 +107,7 @@ def test_what_is_too_much_is_cut_and_counted(make_context, tmp_path):
     assert context.notes["labels_without_text"] == 4
     assert context.notes["train_texts_cut"] == 1
     assert context.notes["train_pairs_not_above_0"] == 2
-    assert context.notes["train_pairs_over_the_limit"] == 2
+    assert context.notes["train_pairs_over_the_limit"] == 1
     assert context.notes["train_rows_dropped"] == 1
 
 
@@ -182,3 +182,18 @@ def test_bytes_that_are_not_text_are_refused_or_replaced(make_context, given, tm
     context = run_corpus(make_context, given[0], given[2], "text.invalid=replace")
     assert instances(context)["train", "p"]["text"] == "caf\ufffd"
     assert context.notes["train_texts_not_utf8"] == 1
+
+
+@pytest.mark.parametrize("kind", [INT, pa.string()], ids=["numbers", "keys"])
+def test_label_texts_that_are_not_utf8_are_refused_or_replaced(make_context, tmp_path, kind):
+    refs = ["0", "1"] if kind == pa.string() else [0, 1]
+    write_rows(tmp_path / "train.parquet", [("a", "x", refs)], kind)
+    texts = pa.array([b"caf\xe9", b"tea"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"id": pa.array(refs, kind), "text": texts}), tmp_path / "labels.parquet")
+    given = [f"input.{name}={tmp_path}/{name}.parquet" for name in ("train", "labels")]
+    with pytest.raises(
+        InputError, match=r"1 of 2 labels have a text that is not valid UTF-8 \(such as that of '0'"
+    ):
+        run_corpus(make_context, *given)
+    context = run_corpus(make_context, *given, "text.invalid=replace")
+    assert labels(context)["0"]["text"] == "caf\ufffd"

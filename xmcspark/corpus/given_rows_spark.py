@@ -13,10 +13,12 @@ from pyspark.sql import DataFrame
 
 from xmcspark.corpus.input_files_spark import spread
 from xmcspark.corpus.row_cleaning import COLUMNS
+from xmcspark.sparse.batches import grouped
 from xmcspark.store.direct_tables import ArrowFunction, Batches, FrameRows, Rows, rows_of_files
 from xmcspark.store.stage import Context
 
 SHAPED = ("split", *COLUMNS)
+_BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class GivenSplit:
     def map(
         self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
     ) -> DataFrame:
-        shape = partial(_mapped, self.split, self.refs, function)
+        shape = partial(_mapped, self.split, self.refs, tuple(columns), function)
         return self.rows.map(self.columns, shape, schema, together)
 
 
@@ -57,8 +59,16 @@ def parquet_rows(context: Context, uri: str, frame: DataFrame) -> Rows:
     return FrameRows(spread(context, uri, frame))
 
 
-def _mapped(split: str, refs: str, function: ArrowFunction, batches: Batches) -> Batches:
-    return function(_shaped(split, refs, batch) for batch in batches if batch.num_rows)
+def _mapped(
+    split: str, refs: str, columns: tuple[str, ...], function: ArrowFunction, batches: Batches
+) -> Batches:
+    return function(_shaped(split, refs, batch).select(columns) for batch in in_batches(batches))
+
+
+def in_batches(batches: Batches) -> Batches:
+    """Of thousands of rows, however few Spark hands over at a time."""
+    for table in grouped(batches, _BATCH_ROWS):
+        yield from table.combine_chunks().to_batches()
 
 
 def _shaped(split: str, refs: str, batch: pa.RecordBatch) -> pa.RecordBatch:

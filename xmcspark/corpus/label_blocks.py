@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xmcspark.corpus.row_cleaning import CleanRows, RowFacts
+from xmcspark.corpus.row_cleaning import CleanRows, RowFacts, valid_texts
 from xmcspark.sparse.row_hash import text_hashes
 
 BLOCK = 1 << 16  # labels
@@ -77,22 +78,25 @@ class RowCounter:
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
         self._labels: dict[str, list[np.ndarray]] = {"train": [], "test": []}
+        self._hashes: dict[str, list[np.ndarray]] = {"train": [], "test": []}
         self._held = 0
         self.facts = {"train": RowFacts(), "test": RowFacts()}
 
     def add(self, split: str, ids: pa.Array, rows: CleanRows) -> Iterator[Sent]:
-        """Sends the hashes of the ids (of all rows) at once, counts now and then."""
-        yield from _hashes(self._blocks, split, ids)
+        """`ids` are those of all rows. What is seen is sent now and then."""
+        self._hashes[split].append(text_hashes(ids.fill_null("")))
         self._labels[split].append(rows.refs)
-        self._held += len(rows.refs)
+        self._held += len(ids) + len(rows.refs)
         if self._held > _MOST_HELD:
-            yield from self._counts()
+            yield from self._seen()
 
     def rest(self) -> Iterator[Sent]:
-        yield from self._counts()
+        yield from self._seen()
         yield Sent(0, "facts", LabelFacts(self.facts).to_json().encode())
 
-    def _counts(self) -> Iterator[Sent]:
+    def _seen(self) -> Iterator[Sent]:
+        for split, parts in self._hashes.items():
+            yield from _sent_hashes(self._blocks, split, np.concatenate([np.empty(0, np.int64), *parts]))
         counted = {
             split: np.unique(np.concatenate([np.empty(0, np.int64), *parts]), return_counts=True)
             for split, parts in self._labels.items()
@@ -103,20 +107,25 @@ class RowCounter:
             columns[split] = np.zeros(len(labels), np.int64)
             columns[split][np.searchsorted(labels, own)] = counts
         yield from _by_place(self._blocks.of_labels(labels), "counts", pa.table(columns, schema=_COUNTS))
-        self._labels, self._held = {"train": [], "test": []}, 0
+        self._labels, self._hashes = {"train": [], "test": []}, {"train": [], "test": []}
+        self._held = 0
 
 
 def sent_labels(blocks: Blocks, batch: pa.RecordBatch, by_key: bool) -> Iterator[Sent]:
     """Labels (ref, key, text) to their owners. `by_key`: keys must differ, not only numbers."""
-    table = pa.table([batch.column(name) for name in ("ref", "key", "text")], schema=_LABELS)
+    texts, odd = valid_texts(batch.column("text"))
+    if odd.any():
+        examples = {"not_utf8": pc.min(batch.column("key").filter(pa.array(odd))).as_py() or ""}
+        facts = LabelFacts(totals={"not_utf8": int(odd.sum())}, examples=examples)
+        yield Sent(0, "facts", facts.to_json().encode())
+    table = pa.table([batch.column("ref"), batch.column("key"), texts], schema=_LABELS)
     places = blocks.of_labels(table["label"].fill_null(-1).to_numpy())
     yield from _by_place(places, "labels", table)
     if by_key:
-        yield from _hashes(blocks, "label", batch.column("key").drop_null())
+        yield from _sent_hashes(blocks, "label", text_hashes(batch.column("key").drop_null()))
 
 
-def _hashes(blocks: Blocks, group: str, ids: pa.Array) -> Iterator[Sent]:
-    hashes = text_hashes(ids.fill_null(""))
+def _sent_hashes(blocks: Blocks, group: str, hashes: np.ndarray) -> Iterator[Sent]:
     groups = np.full(len(hashes), GROUPS.index(group), np.int8)
     yield from _by_place(
         blocks.of_hashes(hashes), "hashes", pa.table({"group": groups, "hash": hashes}, schema=_HASHES)
@@ -124,12 +133,15 @@ def _hashes(blocks: Blocks, group: str, ids: pa.Array) -> Iterator[Sent]:
 
 
 def _by_place(places: np.ndarray, kind: str, table: pa.Table) -> Iterator[Sent]:
-    for place in np.unique(places).tolist():
-        yield Sent(place, kind, packed(table.filter(pa.array(places == place))))
+    order = np.argsort(places, kind="stable")
+    table, places = table.take(pa.array(order)), places[order]
+    starts = np.flatnonzero(np.diff(places, prepend=-1))
+    for first, end in pairwise([*starts.tolist(), len(places)]):
+        yield Sent(int(places[first]), kind, table_bytes(table.slice(first, end - first)))
 
 
-def packed(table: pa.Table) -> bytes:
-    """A table as bytes that `unpacked` reads."""
+def table_bytes(table: pa.Table) -> bytes:
+    """A table as bytes that `table_of` reads."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -137,7 +149,7 @@ def packed(table: pa.Table) -> bytes:
     return whole
 
 
-def unpacked(payload: Any) -> pa.Table:
+def table_of(payload: Any) -> pa.Table:
     return pa.ipc.open_stream(payload).read_all()
 
 
@@ -189,7 +201,7 @@ class BlockOwner:
         if kind == "facts":
             self._facts.add(LabelFacts.from_json(bytes(payload).decode()))
         else:
-            self._parts[kind].append(unpacked(payload))
+            self._parts[kind].append(table_of(payload))
 
     def finished(self, enough: int) -> tuple[LabelFacts, pa.Table, np.ndarray]:
         """(facts, labels, ids of labels that rows have but that are not trained). `enough`: rows to be trained."""

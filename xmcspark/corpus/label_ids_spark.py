@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from xmcspark.corpus.keyed_corpus_spark import KeyedCorpus
 from xmcspark.corpus.row_checks import check_label_table, check_label_use
+from xmcspark.corpus.utf8_spark import is_not_utf8
 from xmcspark.errors import InputError
 from xmcspark.store.small_frames import small_frame
 from xmcspark.store.stage import Context, read_table
@@ -74,6 +75,8 @@ class LabelWatch:
             "nulls": F.count_if(listed & (F.col("ref").isNull() | F.col("key").isNull())),
             "repeated": F.count_if(F.col("copy") == 2),
             "repeated_example": F.min(F.expr("if(copy = 2, key, null)")),
+            "not_utf8": F.count_if(listed & is_not_utf8(F.col("text"))),
+            "not_utf8_example": F.min(F.when(listed & is_not_utf8(F.col("text")), F.col("key"))),
         }
         return [column.alias(name) for name, column in facts.items()]
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from xmcspark.config.configuration import Config
 from xmcspark.corpus.given_corpus_spark import ORIGIN, GivenCorpus, clean_batches, judge_rows, label_text
-from xmcspark.corpus.given_rows_spark import SHAPED
+from xmcspark.corpus.given_rows_spark import SHAPED, in_batches
 from xmcspark.corpus.label_blocks import (
     BlockOwner,
     Blocks,
@@ -24,9 +24,9 @@ from xmcspark.corpus.label_blocks import (
     RowCounter,
     Sent,
     all_facts,
-    packed,
     sent_labels,
-    unpacked,
+    table_bytes,
+    table_of,
 )
 from xmcspark.corpus.row_checks import check_label_table, check_label_use, notes_of_rows
 from xmcspark.corpus.row_cleaning import CleanRows, RowFacts
@@ -45,7 +45,7 @@ _SENT_ARROW = pa.schema(
 _OWNED = "place int, facts string, untrained binary, labels binary"
 _FEW_ROWS = 16  # of large payloads in one Arrow batch
 _BLOCKS_A_FILE = 16
-_JUDGED = ("listed", "nulls", "repeated", "unknown", "unknown_pairs", "active")
+_JUDGED = ("listed", "nulls", "repeated", "not_utf8", "unknown", "unknown_pairs", "active")
 _INSTANCES = TABLES["instances"].names
 
 
@@ -100,6 +100,7 @@ def _judge(given: GivenCorpus, facts: LabelFacts, enough: int) -> None:
     judge_rows(given, facts.rows, repeated)
     found: dict[str, Any] = {name: totals.get(name, 0) for name in _JUDGED}
     found |= {"example": facts.examples.get("unknown"), "repeated_example": facts.examples.get("repeated")}
+    found["not_utf8_example"] = facts.examples.get("not_utf8")
     if totals.get("repeated_label") and not found["repeated"]:
         by_key = given.labels.groupBy("key").count().where("count > 1")
         row = by_key.agg(F.count(F.lit(1)).alias("n"), F.min("key").alias("example")).collect()[0]
@@ -133,7 +134,7 @@ def _sent_rows(config: Config, blocks: Blocks, keys: list[int], batches: Batches
 
 
 def _sent_labels(blocks: Blocks, keys: list[int], by_key: bool, batches: Batches) -> Batches:
-    for batch in batches:
+    for batch in in_batches(batches):
         yield from _batch(sent_labels(blocks, batch, by_key), keys)
 
 
@@ -163,7 +164,7 @@ def _own(enough: int, batches: Batches) -> Batches:
                 pa.array([place], pa.int32()),
                 pa.array([facts.to_json()]),
                 pa.array([untrained.tobytes()], pa.binary()),
-                pa.array([packed(labels)], pa.binary()),
+                pa.array([table_bytes(labels)], pa.binary()),
             ],
             names=["place", "facts", "untrained", "labels"],
         )
@@ -172,7 +173,7 @@ def _own(enough: int, batches: Batches) -> Batches:
 def _unpacked_labels(batches: Batches) -> Batches:
     for batch in batches:
         for payload in batch.column("labels"):
-            yield from unpacked(payload.as_buffer()).to_batches()
+            yield from table_of(payload.as_buffer()).to_batches()
 
 
 def _instances(config: Config, untrained: np.ndarray, batches: Batches) -> Batches:

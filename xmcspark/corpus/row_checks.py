@@ -45,7 +45,8 @@ def notes_of_rows(facts: dict[str, RowFacts]) -> dict[str, int]:
 
 
 def check_label_table(facts: dict[str, Any], place: str) -> None:
-    """InputError if a label table cannot be used. `facts`: listed, nulls, repeated, repeated_example."""
+    """InputError if a label table cannot be used. `facts`: listed, nulls, repeated, not_utf8, and an example of each of
+    the last two."""
     if not facts["listed"]:
         raise InputError(f"{place}: there is not one label; give the labels that rows refer to")
     if facts["nulls"]:
@@ -56,6 +57,15 @@ def check_label_table(facts: dict[str, Any], place: str) -> None:
         raise InputError(
             f"{place}: {facts['repeated']} label ids occur more than once (such as {facts['repeated_example']!r}): "
             "keep one row for each label"
+        )
+    _check_label_texts(facts, place)
+
+
+def _check_label_texts(facts: dict[str, Any], place: str) -> None:
+    if facts["not_utf8"]:
+        raise InputError(
+            f"{place}: {facts['not_utf8']} of {facts['listed']} labels have a text that is not valid UTF-8 (such as "
+            f"that of {facts['not_utf8_example']!r}): convert them to UTF-8, or set text.invalid=replace"
         )
 
 

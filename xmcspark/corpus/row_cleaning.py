@@ -89,30 +89,31 @@ def cleaned(batch: pa.RecordBatch, rules: CleaningRules, facts: RowFacts) -> Cle
     return CleanRows(ids.fill_null("").filter(has), texts.filter(has), indptr, refs, relevance)
 
 
-def clean_texts(texts: pa.Array, longest: int, replace: bool) -> pa.Array:
-    """Texts as UTF-8 (`replace`, else they are taken as they are) and of `longest` characters at most; nulls stay."""
-    if replace and not _is_utf8(texts):
-        texts = _replaced(texts)
-    if not len(texts) or (pc.max(pc.binary_length(texts)).as_py() or 0) <= longest:
-        return texts
-    return pc.utf8_slice_codeunits(texts, 0, longest)
-
-
 def _clean_texts(texts: pa.Array, ids: pa.Array, rules: CleaningRules, facts: RowFacts) -> pa.Array:
     missing = _nulls(texts)
     facts.count("null_texts" if rules.nulls == "error" else "texts_missing", missing, ids)
     texts = texts.fill_null("")
-    if not _is_utf8(texts):
-        whole = _replaced(texts)
-        odd = pc.not_equal(whole.cast(pa.binary()), texts.cast(pa.binary())).to_numpy(zero_copy_only=False)
-        facts.count("not_utf8" if rules.invalid == "error" else "texts_not_utf8", odd, ids)
-        texts = whole
+    texts, odd = valid_texts(texts)
+    facts.count("not_utf8" if rules.invalid == "error" else "texts_not_utf8", odd, ids)
     bytes_of = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-    if bytes_of.max(initial=0) > rules.longest:
-        facts.count("texts_cut", pc.utf8_length(texts).to_numpy(zero_copy_only=False) > rules.longest, ids)
     replaced = pc.match_substring(texts, "\ufffd").to_numpy(zero_copy_only=False)
     facts.count("texts_with_replaced_characters", replaced, ids)
-    return clean_texts(texts, rules.longest, replace=False)
+    if bytes_of.max(initial=0) <= rules.longest:
+        return texts
+    facts.count("texts_cut", pc.utf8_length(texts).to_numpy(zero_copy_only=False) > rules.longest, ids)
+    return pc.utf8_slice_codeunits(texts, 0, rules.longest)
+
+
+def valid_texts(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """The texts with U+FFFD for what is not UTF-8, and which of them had such bytes. Nulls stay."""
+    if _is_utf8(texts):
+        return texts, np.zeros(len(texts), bool)
+    raw = texts.cast(pa.binary())
+    whole = pa.array(
+        [None if text is None else text.decode("utf-8", "replace") for text in raw.to_pylist()], pa.string()
+    )
+    changed = pc.not_equal(whole.cast(pa.binary()), raw).fill_null(False)
+    return whole, changed.to_numpy(zero_copy_only=False)
 
 
 def _is_utf8(texts: pa.Array) -> bool:
@@ -121,12 +122,6 @@ def _is_utf8(texts: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _replaced(texts: pa.Array) -> pa.Array:
-    """With U+FFFD for what is not UTF-8."""
-    raw = texts.cast(pa.binary()).to_pylist()
-    return pa.array([None if text is None else text.decode("utf-8", "replace") for text in raw], pa.string())
 
 
 def _clean_pairs(
@@ -138,8 +133,6 @@ def _clean_pairs(
     facts.count("rows_without_labels", sizes == 0, ids)
     facts.count("null_labels", _rows_with(_nulls(flat), rows, len(refs)), ids)
     weights = _weights(relevance, sizes, rows, ids, facts)
-    over = np.maximum(sizes - rules.most, 0) if rules.most else np.zeros(1, np.int64)
-    facts.counts["pairs_over_the_limit"] += int(over.sum())
     known = ~_nulls(flat) & (weights > 0)
     if not known.all():
         rows, weights, flat = rows[known], weights[known], flat.filter(pa.array(known))
@@ -151,8 +144,9 @@ def _clean_pairs(
         first[1:] = (rows[1:] != rows[:-1]) | (order_of[1:] != order_of[:-1])
         facts.counts["pairs_repeated"] += int(len(first) - np.count_nonzero(first))
         rows, weights, values, order_of = rows[first], weights[first], values[first], order_of[first]
-    if over.any():
+    if rules.most and len(rows) and np.bincount(rows).max() > rules.most:
         best = _best(rows, order_of, weights, rules.most)
+        facts.counts["pairs_over_the_limit"] += len(rows) - len(best)
         rows, weights, values = rows[best], weights[best], values[best]
     return rows, values, weights
 

@@ -42,7 +42,11 @@ def environment_files(extras: list[str]) -> tuple[Files, dict[str, str]]:
     for found in _required("xmcspark", extras):
         name = found.metadata["Name"]
         versions[name] = found.version
-        for file in found.files or ():
+        if found.files is None:
+            raise PlatformError(
+                f"{name} was not installed by pip, so nobody knows its files: make .venv anew"
+            )
+        for file in found.files:
             place = PurePosixPath(file)
             if not place.is_absolute() and ".." not in place.parts and not _LEFT_OUT.search(str(place)):
                 files[SITE / place] = Path(str(file.locate()))

@@ -66,7 +66,9 @@ def is_package(folder: Path) -> bool:
 
 def job_names(root: Path) -> list[str]:
     """The jobs that run on Spark, as the launcher lists them."""
-    return re.findall(r'^\s*"(\w+)\|spark\|', (root / "spark-submit.sh").read_text(), re.MULTILINE)
+    names = re.findall(r'^\s*"(\w+)\|spark\|', (root / "spark-submit.sh").read_text(), re.MULTILINE)
+    assert "refresh" in names, "the launcher's list of jobs is not as it was"
+    return names
 
 
 def _fill(root: Path, folder: Path, config: Config | None, wishes: Wishes) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from xmcspark.errors import InputError
 
 MANIFEST = "manifest.json"
+PARTS = ("labels", "model", "tfidf")  # the folders of a bundle
 _KIND = "xmcspark bundle"
 _VERSION = 1
 
@@ -20,9 +21,8 @@ _VERSION = 1
 def write_manifest(folder: Path, settings: dict[str, Any]) -> str:
     """Seals a folder: lists all its files. `settings` are those of prediction. Returns the manifest's checksum."""
     files = {
-        str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": checksum(path)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != MANIFEST and not path.name.startswith(".")
+        name: {"size": path.stat().st_size, "sha256": checksum(path)}
+        for name, path in files_of(folder).items()
     }
     document = {"kind": _KIND, "version": _VERSION, "settings": settings, "files": files}
     (folder / MANIFEST).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -54,12 +54,20 @@ def verify(folder: Path) -> int:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    """The manifest as it is written, once it is known to be one."""
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"{path.parent} is not a published bundle: it has no {MANIFEST}") from error
-    except (ValueError, OSError, RecursionError) as error:
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} is not readable: copy the bundle again ({error})") from error
+    return manifest_of(text, str(path))
+
+
+def manifest_of(text: str, path: str) -> dict[str, Any]:
+    """The manifest as it is written, once it is known to be one; `path` is what messages call it."""
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not readable as JSON: copy the bundle again ({error})") from error
     if not isinstance(document, dict) or document.get("kind") != _KIND:
         raise InputError(f"{path} is not the manifest of an {_KIND}")
@@ -71,7 +79,11 @@ def _document(path: Path) -> dict[str, Any]:
     files = document.get("files")
     if not isinstance(files, dict) or not all(_is_entry(entry) for entry in files.values()):
         raise InputError(f"{path} does not list files with size and checksum: copy the bundle again")
-    if not isinstance(document.get("settings"), dict):
+    absent = [part for part in PARTS if not any(name.startswith(f"{part}/") for name in files)]
+    if absent:
+        raise InputError(f"{path} lists nothing in {', '.join(absent)}: copy the bundle again")
+    settings = document.get("settings")
+    if not isinstance(settings, dict) or not isinstance(settings.get("top_k"), int):
         raise InputError(f"{path} has no settings of prediction: copy the bundle again")
     return document
 
@@ -98,7 +110,18 @@ def _size_problems(folder: Path, files: dict[str, dict[str, Any]], linked: bool)
             problems[name] = f"{path} is missing"
         elif path.stat().st_size != entry["size"]:
             problems[name] = f"{path} has {path.stat().st_size} bytes where the manifest says {entry['size']}"
+    for name in files_of(folder).keys() - files.keys():
+        problems[name] = f"{folder / name} is not in the manifest: take it away"
     return problems
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """What belongs into a manifest, by name."""
+    return {
+        str(path.relative_to(folder)): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST and not path.name.startswith(".")
+    }
 
 
 def checksum(path: Path) -> str:

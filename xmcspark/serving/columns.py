@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xmcspark.errors import InputError
 from xmcspark.matchers.predictions_arrow import lists_of_predictions
 from xmcspark.serving.explain import Step
 from xmcspark.serving.predictor import Predictor
@@ -50,18 +51,22 @@ def weighed(model: Predictor, texts: pa.Array) -> pa.Array:
 
 def explained(model: Predictor, texts: pa.Array, labels: pa.Array) -> pa.Array:
     """Of each text and label (id or key), every term of every matcher on the label's path. The bias of a matcher is a
-    term without a gram; the terms of a level add up to its margin."""
+    term without a gram; the terms of a level add up to its margin. Null for a label that the model does not know."""
     rows: list[tuple] = []
-    ends = [0]
+    ends, known = [0], []
     for text, label in zip(texts.to_pylist(), labels.to_pylist(), strict=True):
-        if text is not None and label is not None:
-            for path in model.explain(text, label):
-                rows += [row for step in path.steps for row in _rows(model, path.member, step)]
+        try:
+            paths = model.explain(text, label) if text is not None and label is not None else None
+        except InputError:
+            paths = None
+        for path in paths or ():
+            rows += [row for step in path.steps for row in _rows(model, path.member, step)]
+        known.append(paths is not None)
         ends.append(len(rows))
     columns: Sequence[Sequence] = list(zip(*rows, strict=True)) or [[]] * len(_EXPLAINED)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _EXPLAINED, strict=True)]
     answers = pa.StructArray.from_arrays(arrays, _EXPLAINED.names)
-    return _lists(pa.array(ends, pa.int32()), answers, pc.or_(texts.is_null(), labels.is_null()))
+    return _lists(pa.array(ends, pa.int32()), answers, pc.invert(pa.array(known, pa.bool_())))
 
 
 def _rows(model: Predictor, member: int, step: Step) -> list[tuple]:

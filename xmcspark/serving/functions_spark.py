@@ -4,7 +4,6 @@ work on Arrow columns, in the kernels that serve single queries; a worker proces
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, functions
 
 from xmcspark.errors import InputError
-from xmcspark.serving.bundle import MANIFEST, read_manifest
+from xmcspark.serving.bundle import MANIFEST, manifest_of, read_manifest
 from xmcspark.serving.columns import EXPLAINED, PREDICTED, WEIGHED, explained, predicted, weighed
 from xmcspark.serving.predictor import Predictor, open_bundle
 from xmcspark.store.filesystem import Filesystem, joined
@@ -67,10 +66,8 @@ def _send(spark: SparkSession, bundle: str) -> tuple[SentBundle, dict[str, Any]]
         text = fs.read_text(joined(uri, MANIFEST))
     except FileNotFoundError as error:
         raise InputError(f"{uri} is not a published bundle: it has no {MANIFEST}") from error
-    local = fs.local_path(uri)
-    document = (
-        json.loads(text) if local is None else read_manifest(Path(local))
-    )  # else tasks look at the sizes
+    local = fs.local_path(uri)  # elsewhere tasks look at the sizes
+    document = manifest_of(text, joined(uri, MANIFEST)) if local is None else read_manifest(Path(local))
     version = hashlib.sha256(text.encode()).hexdigest()
     return SentBundle(send_folder(spark, fs, uri, version), version), document["settings"]
 

@@ -164,7 +164,8 @@ class Piece:
 def _pieces(path: str) -> list[Piece]:
     """Row groups; a large one, as many writers make them, in several pieces: each is read whole, but that is the
     lesser part of the work."""
-    metadata = pq.read_metadata(path)
+    with _named(path):
+        metadata = pq.read_metadata(path)
     found = []
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -205,7 +206,7 @@ def _batches(pieces: list[Piece], columns: tuple[str, ...], in_paths: tuple[str,
     stored = [name for name in columns if name not in in_paths]
     for piece in pieces:
         of_path = dict(part.split("=", 1) for part in Path(piece.path).parts if "=" in part)
-        with pq.ParquetFile(piece.path) as file, _named(piece.path):
+        with _named(piece.path), pq.ParquetFile(piece.path) as file:
             for batch in _inside(
                 file.iter_batches(_BATCH_ROWS, row_groups=[piece.group], columns=stored), piece
             ):
@@ -234,12 +235,13 @@ def _inside(batches: Iterator[pa.RecordBatch], piece: Piece) -> Batches:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Names the file that cannot be read."""
+    """Names the file that is not what it should be. Trouble of the disk or the network stays what it is: try again."""
     try:
         yield
-    except (OSError, pa.ArrowException) as error:
+    except (pa.ArrowInvalid, FileNotFoundError, EOFError) as error:
         raise InputError(
-            f"{path} cannot be read: damaged or cut off ({error}); write it again or take it away"
+            f"{path} cannot be read: gone, damaged or cut off ({error}); write it again (a table of a run: run its "
+            "stage again)"
         ) from error
 
 

@@ -19,6 +19,8 @@ _SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",  # a table that lost a file is an error
     "spark.sql.files.ignoreCorruptFiles": "false",
 }
+# What the driver gathers is small beside its memory, but 100M labels in a tree are more than Spark's limit of 1 GB.
+_UNLIMITED = {"spark.driver.maxResultSize": "0"}
 
 _NO_LIMIT = 2**31 - 1  # Spark's way to say that any number of executors may come
 _UNKNOWN_SLOTS = 32
@@ -27,7 +29,7 @@ _UNKNOWN_SLOTS = 32
 def open_session(name: str) -> SparkSession:
     """The session of this process; made if there is none."""
     builder = SparkSession.builder.appName(f"xmcspark {name}")
-    for key, value in _SETTINGS.items():
+    for key, value in (_SETTINGS | _UNLIMITED).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")

@@ -1,6 +1,7 @@
 """Label trees with more labels than one task clusters, over a cluster: one task per member clusters the sample, then
-all labels go down its splits where they lie. Each round of splits is one pass that counts labels by margin; only the
-cuts that follow, two numbers a split, reach the driver."""
+all labels go down its splits where they lie. Each round of splits is one pass that counts labels by margin. To
+the driver come the cuts that follow, two numbers a split, the sample's planes, and 4 bytes a label for its id and for
+its place in each tree."""
 
 from __future__ import annotations
 
