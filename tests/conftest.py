@@ -33,6 +33,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
             item.add_marker("cluster")
         elif "spark" in item.fixturenames:
             item.add_marker("spark")
+    # The longest first: run in parallel, the others fill the gaps. Tests of a file stay together and in order.
+    slow = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: (item.get_closest_marker("cluster") is None, item.path not in slow))
 
 
 _SPARK = {
