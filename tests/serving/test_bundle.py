@@ -195,3 +195,13 @@ def test_a_label_is_found_by_its_key():
     for absent in ("", "zzz", "Ä"):
         with pytest.raises(InputError, match="no label has the key"):
             names.label(absent)
+
+
+def test_files_that_nobody_listed_and_lists_without_files_are_refused(bundle):
+    (bundle / "model" / "extra.npy").touch()
+    with pytest.raises(InputError, match=r"extra\.npy is not in the manifest"):
+        verify(bundle)
+    (bundle / "model" / "extra.npy").unlink()
+    _change_manifest(bundle, files={})
+    with pytest.raises(InputError, match="lists nothing in model"):
+        verify(bundle)

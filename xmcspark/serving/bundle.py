@@ -79,11 +79,7 @@ def manifest_of(text: str, path: str) -> dict[str, Any]:
     files = document.get("files")
     if not isinstance(files, dict) or not all(_is_entry(entry) for entry in files.values()):
         raise InputError(f"{path} does not list files with size and checksum: copy the bundle again")
-    absent = [part for part in PARTS if not any(name.startswith(f"{part}/") for name in files)]
-    if absent:
-        raise InputError(f"{path} lists nothing in {', '.join(absent)}: copy the bundle again")
-    settings = document.get("settings")
-    if not isinstance(settings, dict) or not isinstance(settings.get("top_k"), int):
+    if not isinstance(document.get("settings"), dict):
         raise InputError(f"{path} has no settings of prediction: copy the bundle again")
     return document
 
@@ -112,6 +108,9 @@ def _size_problems(folder: Path, files: dict[str, dict[str, Any]], linked: bool)
             problems[name] = f"{path} has {path.stat().st_size} bytes where the manifest says {entry['size']}"
     for name in files_of(folder).keys() - files.keys():
         problems[name] = f"{folder / name} is not in the manifest: take it away"
+    for part in PARTS:
+        if not any(name.startswith(f"{part}/") for name in files):
+            problems[part] = f"{folder / MANIFEST} lists nothing in {part}"
     return problems
 
 

@@ -46,8 +46,8 @@ def register_functions(spark: SparkSession, bundle: str, k: int | None = None) -
     """Registers the functions of a published bundle, which may lie on any filesystem, in this session; their names.
     `k`: labels that xmc_predict gives; by default as many as the run predicted."""
     sent, settings = _send(spark, bundle)
-    threads, most = task_threads(spark), settings["top_k"] if k is None else k
-    if most < 1:
+    threads, most = task_threads(spark), settings.get("top_k") if k is None else k
+    if not isinstance(most, int) or most < 1:
         raise InputError(f"k is {most}: it must be at least 1")
     spark.udf.register(
         "xmc_predict", _of_one(lambda texts: predicted(sent.opened(), texts, most, threads), PREDICTED)
