@@ -18,6 +18,7 @@ from jobs.jvm_archive import archive_options
 from xmcspark.config.command_line import absolute, add_options, overrides_of
 from xmcspark.config.configuration import Config, load
 from xmcspark.errors import ConfigError
+from xmcspark.quality.compare_options import add_compare_options, compare_arguments
 from xmcspark.serving.sql_options import add_sql_options, sql_arguments
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,8 @@ NEEDED_JAVA = 17
 # The kernels do the heavy work: the second compiler would spend more on the JVM's part than it wins (300k x 60k: 97 s
 # with it, 80 s without).
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+# Options that only one job takes, and how they are given on to its script.
+_OWN_OPTIONS = {"sql": (add_sql_options, sql_arguments), "compare": (add_compare_options, compare_arguments)}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,8 +67,8 @@ def parser_of(job: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_options(parser)
-    if job == "sql":
-        add_sql_options(parser)
+    if job in _OWN_OPTIONS:
+        _OWN_OPTIONS[job][0](parser)
     return parser
 
 
@@ -92,7 +95,7 @@ def submit_command(
     command = [str(spark_submit()), "--name", f"xmcspark {job}", *defaults, *spark_options]
     command += [str(ROOT / "jobs" / f"{job}.py"), "--resolved", config.to_json()]
     command += ["--outcome", absolute(options.outcome)] if options.outcome else []
-    command += sql_arguments(options) if job == "sql" else []
+    command += _OWN_OPTIONS[job][1](options) if job in _OWN_OPTIONS else []
     return command + (["--verbose"] if options.verbose else [])
 
 

@@ -24,7 +24,7 @@ cdef extern from "train.h" namespace "xmc":
         int64_t* counters
     cdef cppclass LevelProblem:
         CsrView X, Y, U, W
-        Floats relevance, w_bias
+        Floats relevance, row_weight, row_negative, w_bias
         Longs child_ptr, node_rows_ptr
         Seeds node_seed
         Ints node_rows
@@ -46,8 +46,8 @@ def train_levels(list problems, *, str loss, float tolerance, int max_sweeps, fl
                  float cost_negative, float threshold, int64_t max_weights, int threads, int64_t[::1] progress):
     """[(indptr, indices, data, bias)] of the matchers of each level, one row a child.
 
-    `problems`: objects with X, Y, negatives, start (Csr or None), start_bias, relevance, child_ptr, node_seed,
-    node_rows_ptr, node_rows, whole (read only). `progress[0]` counts trained children, `progress[1]` = 1 stops,
+    `problems`: objects with X, Y, negatives, start (Csr or None), start_bias, relevance, row_weight,
+    row_negative, child_ptr, node_seed, node_rows_ptr, node_rows, whole (read only). `progress[0]` counts trained children, `progress[1]` = 1 stops,
     `progress[2]` counts those that stopped at max_sweeps.
     """
     cdef LevelsTrainer trainer
@@ -61,6 +61,8 @@ def train_levels(list problems, *, str loss, float tolerance, int max_sweeps, fl
         level.W = csr_view(problem.start)
         level.w_bias = floats(problem.start_bias)
         level.relevance = floats(problem.relevance)
+        level.row_weight = floats(problem.row_weight)
+        level.row_negative = floats(problem.row_negative)
         level.child_ptr = longs(problem.child_ptr)
         level.node_seed = seeds(problem.node_seed)
         level.node_rows_ptr = longs(problem.node_rows_ptr)

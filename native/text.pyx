@@ -8,6 +8,8 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
 
+from views cimport Span
+
 
 include "text_extern.pxi"
 

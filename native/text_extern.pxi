@@ -1,10 +1,5 @@
 # The C++ side of text.pyx: what native/text_*.h offer to it.
 
-cdef extern from "span.h" namespace "xmc" nogil:
-    cdef cppclass Span[T]:
-        T* ptr
-        int64_t len
-
 cdef extern from "text_table.h" namespace "xmc" nogil:
     cdef cppclass Buffer[T]:
         T* data()

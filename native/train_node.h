@@ -17,6 +17,8 @@ namespace xmc {
 struct LevelProblem {
   CsrView X, Y;                       // Y: targets in (0, 1]
   Span<const float> relevance;        // cost of each entry of Y; empty = 1
+  // Costs of each row of X: for its targets, and as a negative example for all other children; both empty = 1.
+  Span<const float> row_weight, row_negative;
   Span<const int64_t> child_ptr;      // node -> its children
   Span<const uint64_t> node_seed;
   Span<const int64_t> node_rows_ptr;  // node -> its training rows, increasing
@@ -169,6 +171,9 @@ class NodeTrainer {
       e.norm2 = problem_.norm2[r] + lane.settings.bias * lane.settings.bias;
       e.single_norm2 = problem_.single_norm2[r];
       e.enabled = whole_.empty() || whole_[r] ? lane.lanes : 0;
+      if (plain(r)) continue;
+      if (negative_weight_of(r) > 0) add_negative_costs(r, lane);
+      else e.enabled = 0;
     }
     const auto& targets = targets_[group];
     for (size_t a = 0, b; a < targets.size(); a = b) {
@@ -177,10 +182,25 @@ class NodeTrainer {
     }
   }
 
+  float weight_of(int64_t r) const { return level_->row_weight.empty() ? 1.0f : level_->row_weight[rows_[r]]; }
+  float negative_weight_of(int64_t r) const {
+    return level_->row_negative.empty() ? 1.0f : level_->row_negative[rows_[r]];
+  }
+  bool plain(int64_t r) const { return weight_of(r) == 1.0f && negative_weight_of(r) == 1.0f; }
+
+  // A row that counts more or less than others has costs of its own, here as if all its targets were 0.
+  void add_negative_costs(int64_t r, LaneProblem& lane) const {
+    Special costs;
+    for (int v = 0; v < kMostVectors; ++v) costs.cost[v].v = f32x16{} + negative_weight_of(r) * lane.cost_negative;
+    lane.examples[r].special = (int32_t)lane.specials.size();
+    lane.specials.push_back(costs);
+  }
+
   void add_targets(const Target* begin, const Target* end, LaneProblem& lane) const {
     const int32_t row = begin->row;
+    const float weight = weight_of(row);
     uint32_t soft = 0;
-    bool uniform = true;
+    bool uniform = plain(row);
     for (const Target* t = begin; t < end; ++t) {
       const uint32_t bit = 1u << t->lane;
       lane.examples[row].enabled |= bit;
@@ -192,14 +212,14 @@ class NodeTrainer {
     if (uniform) return;
     Special positive_part, negative_part;
     for (int v = 0; v < kMostVectors; ++v) {
-      positive_part.cost[v].v = f32x16{} + lane.cost_negative;
+      positive_part.cost[v].v = f32x16{} + negative_weight_of(row) * lane.cost_negative;
       negative_part.cost[v].v = f32x16{};
     }
     for (const Target* t = begin; t < end; ++t) {
       if (t->negative) continue;
-      const float cost = lane.cost_positive * t->relevance * t->target;
+      const float cost = weight * lane.cost_positive * t->relevance * t->target;
       positive_part.cost[t->lane / kLanes].v[t->lane % kLanes] = cost;
-      negative_part.cost[t->lane / kLanes].v[t->lane % kLanes] = lane.cost_negative * (1.0f - t->target);
+      negative_part.cost[t->lane / kLanes].v[t->lane % kLanes] = weight * lane.cost_negative * (1.0f - t->target);
       if (!(cost >= kLeastCost)) lane.examples[row].enabled &= ~(1u << t->lane);
     }
     if (soft) positive_part.twin = (int32_t)lane.examples.size();

@@ -4,6 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 cdef extern from "span.h" namespace "xmc" nogil:
     cdef cppclass Span[T]:
+        T* ptr
+        int64_t len
         Span()
         Span(T* data, int64_t size)
     cdef cppclass Floats "xmc::Span<const float>":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from xmcspark.matchers.search import Searcher, search
     from xmcspark.matchers.settings import TrainSettings
     from xmcspark.matchers.train import train_matchers
+    from xmcspark.quality.comparison import compare
     from xmcspark.quality.label_profile import LabelProfile
     from xmcspark.quality.metrics import evaluate
     from xmcspark.serving.predictor import load
@@ -48,6 +49,7 @@ _HOME = {
     "Vectorizer": "text",
     "build_tree": "tree.build",
     "combine": "labels.features",
+    "compare": "quality.comparison",
     "concatenate": "labels.features",
     "evaluate": "quality.metrics",
     "fit_platt": "matchers.calibration",
@@ -76,6 +78,7 @@ __all__ = [
     "Vectorizer",
     "build_tree",
     "combine",
+    "compare",
     "concatenate",
     "evaluate",
     "fit_platt",

@@ -17,6 +17,7 @@ from xmcspark.config.configuration import Config
 from xmcspark.corpus import corpus_spark, ingest_spark
 from xmcspark.corpus.log_listing_spark import list_logs
 from xmcspark.errors import StoreError
+from xmcspark.labels import augment_spark
 from xmcspark.matchers import predict_spark, train_spark
 from xmcspark.quality import evaluate_spark
 from xmcspark.store import publish
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 STAGES: tuple[Stage, ...] = (
     ingest_spark.STAGE,
     corpus_spark.STAGE,
+    augment_spark.STAGE,
     vectorize_spark.STAGE,
     index_spark.STAGE,
     train_spark.STAGE,

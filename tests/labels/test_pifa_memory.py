@@ -22,8 +22,9 @@ def batches():
         labels = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32), drawn)
         yield pa.record_batch(
             [pa.ListArray.from_arrays(offsets, columns.ravel()),
-             pa.ListArray.from_arrays(offsets, np.ones(rows * width, np.float32)), labels, pa.array(np.arange(rows))],
-            names=["indices", "values", "labels", "row_key"])
+             pa.ListArray.from_arrays(offsets, np.ones(rows * width, np.float32)), labels,
+             pa.nulls(rows, pa.list_(pa.float32())), pa.array(np.arange(rows))],
+            names=["indices", "values", "labels", "targets", "row_key"])
 
 ids = pa.record_batch([pa.array(np.arange(200, dtype=np.int32))], names=["id"])
 def parts():

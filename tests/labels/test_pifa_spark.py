@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from xmcspark.errors import InputError
 from xmcspark.labels import packed_sums
+from xmcspark.labels.block_sums_spark import PART_COLUMNS
 from xmcspark.labels.features import pifa
 from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.label_sums import label_sums, pifa_grid
@@ -16,6 +17,7 @@ from xmcspark.labels.packed_sums import BlockSums, packed_by_block
 from xmcspark.labels.pifa_spark import LABEL_ROWS, PifaPlan, label_rows, routed_sums
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.store.direct_tables import FrameRows
+from xmcspark.tree.index_spark import STAGE
 
 ROWS, FEATURES, LABELS = 300, 40, 50
 
@@ -35,24 +37,27 @@ def _plan(X, Y, **changes):
     return PifaPlan(**(plan | changes))
 
 
-def test_many_blocks_groups_and_empty_partitions_give_the_whole(spark, problem):
+def test_many_blocks_groups_and_empty_partitions_give_the_whole(spark, make_context, problem):
     X, Y = problem
     rows = [
         (
             X.indices[X.indptr[i] : X.indptr[i + 1]].tolist(),
             X.data[X.indptr[i] : X.indptr[i + 1]].tolist(),
             Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist(),
+            None,
             i,
         )
         for i in range(ROWS)
     ]
-    columns = "indices array<int>, values array<float>, labels array<int>, row_key bigint"
+    columns = (
+        "indices array<int>, values array<float>, labels array<int>, targets array<float>, row_key bigint"
+    )
     features = spark.createDataFrame(rows, columns).repartition(3).where("row_key >= 0")
     features = features.union(spark.createDataFrame([], columns))  # a partition without rows
     labels = spark.createDataFrame([(i,) for i in range(LABELS) if i != 4], "id int")
     plan = _plan(X, Y)
-    sums = routed_sums(FrameRows(features), labels, plan, 4)
-    found = sorted(sums.mapInArrow(label_rows(plan), LABEL_ROWS).collect())
+    with routed_sums(make_context(STAGE), FrameRows(features), labels, plan, 4) as sums:
+        found = sorted(sums.map(PART_COLUMNS, label_rows(plan), LABEL_ROWS).collect())
     Z = pifa(X, Y)
     assert [row.label for row in found] == [i for i in range(LABELS) if i != 4]
     for row in found:
@@ -71,6 +76,7 @@ def test_indices_outside_the_tables_are_refused_with_the_remedy(problem):
             "indices": pa.array([[1, FEATURES]], pa.list_(pa.int32())),
             "values": pa.array([[1.0, 1.0]], pa.list_(pa.float32())),
             "labels": pa.array([[0]], pa.list_(pa.int32())),
+            "targets": pa.array([None], pa.list_(pa.float32())),
             "row_key": pa.array([1]),
         }
     )
@@ -107,6 +113,11 @@ def test_payloads_are_of_one_block_and_hold_everything(problem):
         assert set((unpacked(payload)[0] // 7).tolist()) == {block}
     assert np.concatenate([unpacked(p)[0] for _, p in payloads]).tolist() == sums.labels.tolist()
     assert np.concatenate([unpacked(p)[3] for _, p in payloads]).tobytes() == sums.sums.tobytes()
+
+
+def test_rows_without_labels_send_nothing():
+    nothing = label_sums(sp.csr_matrix((3, FEATURES)), sp.csr_matrix((3, LABELS)), grid=1.0)
+    assert list(packed_by_block(nothing, 7)) == []
 
 
 def test_packed_arrays_come_back_as_they_were():

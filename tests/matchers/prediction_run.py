@@ -28,11 +28,11 @@ def write_model(context: Any, members: int = 1, of: tuple[TreeModel, ...] | None
 def write_features(context: Any, order: Any = None, partitions: int = 1, split: str = "test") -> None:
     """Instance `i<row>` for each row of X, and one training instance."""
     X = random_rows(N_ROWS)
-    rows = [("t0", "train", [0], [1.0], [1], [1.0], 0, 0)]
+    rows = [("t0", "train", [0], [1.0], [1], None, [1.0], 0, 0)]
     for row in range(N_ROWS) if order is None else order:
         at = slice(X.indptr[row], X.indptr[row + 1])
         features, values = X.indices[at].tolist(), X.data[at].tolist()
-        rows.append((f"i{row}", split, features, values, [], [], int(row) * 7919 - 300, 0))
+        rows.append((f"i{row}", split, features, values, [], None, [], int(row) * 7919 - 300, 0))
     write_table(context, "features", rows, partitions)
 
 

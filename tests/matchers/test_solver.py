@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from small_problem import even_tree, random_problem
 
+from xmcspark.errors import InputError
 from xmcspark.matchers.train import train_matchers
 
 EXACT = {"tolerance": 1e-3, "max_sweeps": 500, "threshold": 0.0}
@@ -56,6 +57,36 @@ def test_each_matcher_minimises_its_objective(loss, soft):
         reached = objective(weights_of(model, label), X, y, cp, cn, loss)[0]
         best = best_value(X, y, cp, cn, loss)
         assert reached <= best * (1 + 2e-3) + 1e-4
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_row_counts_as_much_as_its_weight_says(loss, soft):
+    X, Y = random_problem(soft=soft)
+    weight = np.random.default_rng(1).choice([0.25, 1.0, 3.0], X.shape[0]).astype(np.float32)
+    share = np.random.default_rng(2).choice([0.0, 0.5, 1.0], X.shape[0]).astype(np.float32)
+    how = {"row_weights": weight, "row_negatives": share, **EXACT}
+    model = train_matchers(X, Y, even_tree(21), loss=loss, **how)
+    for label in range(0, 21, 4):
+        y = Y[:, [label]].toarray().ravel()
+        negative = np.where(y > 0, weight, weight * share)
+        reached = objective(weights_of(model, label), X, y, weight, negative, loss)[0]
+        assert reached <= best_value(X, y, weight, negative, loss) * (1 + 2e-3) + 1e-4
+
+
+def test_rows_of_weight_one_are_rows_without_weights():
+    X, Y = random_problem()
+    plain, weighed = (
+        train_matchers(X, Y, even_tree(21), row_weights=weights) for weights in (None, np.ones(X.shape[0]))
+    )
+    np.testing.assert_array_equal(plain.matchers[0].weights.data, weighed.matchers[0].weights.data)
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), np.zeros(100), np.full(100, np.nan)])
+def test_weights_that_make_no_sense_are_refused(weights):
+    X, Y = random_problem(rows=100)
+    with pytest.raises(InputError, match="row_weights must be 100 finite numbers above 0"):
+        train_matchers(X, Y, even_tree(21), row_weights=weights)
 
 
 @settings(max_examples=15, deadline=None)

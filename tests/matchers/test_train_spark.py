@@ -39,7 +39,7 @@ def model_folder(context, member=0):
 def assert_is_local_model(context, problem, tmp_path):
     table = table_of(context)
     for member, tree in enumerate(problem.trees):
-        model = local_model(problem, member, context.config.train.alone)
+        model = local_model(problem, member, context.config.train.alone, context.config.augment)
         model.searcher.save(tmp_path / "local" / str(member))
         assert folder_bytes(model_folder(context, member)) == folder_bytes(tmp_path / "local" / str(member))
         starts = node_starts(tree)
@@ -58,7 +58,7 @@ def assert_is_local_model(context, problem, tmp_path):
 
 def test_the_model_is_the_local_one_for_two_members_in_four_waves(make_context, tmp_path):
     problem = training_problem(members=2)
-    context = trained(make_context, problem, partitions=3)
+    context = trained(make_context, problem, "train.waves=4", partitions=3)
     assert_is_local_model(context, problem, tmp_path)
     assert (context.notes["waves_trained"], context.notes["waves_reused"]) == (4, 0)
 
@@ -68,6 +68,15 @@ def test_partitions_row_order_and_waves_leave_no_trace(make_context, tmp_path, p
     problem = training_problem()
     context = trained(make_context, problem, f"train.waves={waves}", partitions=partitions, seed=seed)
     assert_is_local_model(context, problem, tmp_path)
+
+
+def test_soft_targets_train_the_local_model(make_context, tmp_path):
+    problem = training_problem(soft=True)
+    assert 0 < (problem.Y.data < 1).sum() < problem.Y.nnz
+    for negatives in (1, 0):
+        how = (f"augment.negatives={negatives}", "augment.weight=0.3", "train.waves=2")
+        context = trained(make_context, problem, *how, run=f"negatives-{negatives}")
+        assert_is_local_model(context, problem, tmp_path / str(negatives))
 
 
 def test_relevance_counts_over_the_whole_row(make_context, tmp_path):
@@ -117,14 +126,14 @@ def test_a_run_that_failed_goes_on_where_it_stopped(make_context, tmp_path, monk
     problem = training_problem()
     whole = wave_runs_spark.routed_rows
 
-    def fails(rows, forest, wave):
+    def fails(context, rows, forest, wave):
         if wave.number == 2:
             raise TroubleError
-        return whole(rows, forest, wave)
+        return whole(context, rows, forest, wave)
 
     monkeypatch.setattr(wave_runs_spark, "routed_rows", fails)
     with pytest.raises(TroubleError):
-        trained(make_context, problem)
+        trained(make_context, problem, "train.waves=4")
     stages = Path(make_context(STAGE).fs.local_path(make_context(STAGE).run.folder("stages")))
     finished = {path.name for path in stages.glob("train.wave-*.json")}
     assert {"train.wave-0.json", "train.wave-1.json"} <= finished
@@ -136,7 +145,7 @@ def test_a_run_that_failed_goes_on_where_it_stopped(make_context, tmp_path, monk
     next(iter(before)).with_name("part-not-listed.parquet").write_bytes(b"half")
 
     monkeypatch.setattr(wave_runs_spark, "routed_rows", whole)
-    context = trained(make_context, problem, seed=3)
+    context = trained(make_context, problem, "train.waves=4", seed=3)
     assert context.notes["waves_reused"] == len(finished)
     assert context.notes["waves_trained"] == 4 - len(finished)
     assert {path: path.stat().st_mtime_ns for path in table.glob("wave=[01]/*.parquet")} == before

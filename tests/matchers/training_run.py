@@ -29,8 +29,9 @@ class Problem:
     trees: tuple[Any, ...]  # of each member
 
 
-def training_problem(rows=400, labels=90, shape=(3, 14), members=1, seed=0):
-    """Rows in the order of training; the tree lacks the last label, and one label has no rows."""
+def training_problem(rows=400, labels=90, shape=(3, 14), members=1, seed=0, soft=False):
+    """Rows in the order of training; the tree lacks the last label, and one label has no rows. `soft`: every third
+    row has targets below 1."""
     X, Y = random_problem(rows=rows, features=FEATURES, labels=labels, seed=seed)
     X = (sp.diags(1 / np.maximum(1e-6, np.sqrt(X.multiply(X).sum(axis=1)).A1)) @ X).tocsr().astype(np.float32)
     Y = Y.tolil()
@@ -38,6 +39,9 @@ def training_problem(rows=400, labels=90, shape=(3, 14), members=1, seed=0):
     Y[5] = 0
     Y = Y.tocsr()
     rng = np.random.default_rng(seed)
+    if soft:
+        third = np.repeat(np.arange(rows) % 3 == 0, np.diff(Y.indptr))
+        Y.data[third] = rng.uniform(0.05, 1, third.sum())
     R = Y.copy()
     R.data = rng.uniform(0.1, 9, Y.nnz).astype(np.float32)
     keys = np.sort(rng.integers(-(2**63), 2**63 - 1, rows, dtype=np.int64))
@@ -52,12 +56,13 @@ def write_inputs(context, problem, partitions=2, seed=0, parts=8):
     rows = []
     for r in order.tolist():
         x, y = (slice(M.indptr[r], M.indptr[r + 1]) for M in (X, Y))
-        labels, costs = Y.indices[y].tolist(), problem.R.data[y].tolist()
+        labels, costs, targets = Y.indices[y].tolist(), problem.R.data[y].tolist(), Y.data[y].tolist()
         if r % 7 == 0:  # labels that the tree does not have
-            labels, costs = [*labels, 10_000], [*costs, 1.0]
+            labels, costs, targets = [*labels, 10_000], [*costs, 1.0], [*targets, 0.5]
+        given = targets if (Y.data[y] < 1).any() else None
         x_row = X.indices[x].tolist(), X.data[x].tolist()
-        rows.append((str(r), "train", *x_row, labels, costs, int(problem.keys[r]), r))
-    rows.append(("t", "test", [0], [1.0], [0], [1.0], 0, 0))
+        rows.append((str(r), "train", *x_row, labels, given, costs, int(problem.keys[r]), r))
+    rows.append(("t", "test", [0], [1.0], [0], None, [1.0], 0, 0))
     frame = context.spark.createDataFrame(rows, TABLES["features"].schema)
     frame.repartition(partitions).write.mode("overwrite").partitionBy("split").parquet(
         context.run.table("features")
@@ -72,8 +77,11 @@ def write_inputs(context, problem, partitions=2, seed=0, parts=8):
     context.run.finish(StageRecord("index", "i", 0.0, {}, {}, ["tree/"]))
 
 
-def local_model(problem, member, settings):
+def local_model(problem, member, settings, augment):
+    """Rows that have soft targets have the weights of made ones."""
     tree = problem.trees[member]
+    soft = np.minimum.reduceat(np.append(problem.Y.data, 1), problem.Y.indptr[:-1]) < 1
+    soft &= np.diff(problem.Y.indptr) > 0
     Y, R = problem.Y[:, : tree.n_labels], problem.R[:, : tree.n_labels]
     return train_matchers(
         problem.X,
@@ -82,6 +90,8 @@ def local_model(problem, member, settings):
         replace(settings, seed=settings.seed + member),
         relevance=R if settings.cost_sensitive else None,
         row_keys=problem.keys,
+        row_weights=np.where(soft, augment.weight, 1.0),
+        row_negatives=np.where(soft, augment.negatives, 1.0),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from xmcspark import Tfidf, build_tree, pifa
 from xmcspark.config.configuration import load
 from xmcspark.corpus.synthetic import generate
-from xmcspark.labels import pifa_spark
+from xmcspark.labels import block_sums_spark
 from xmcspark.matchers.schedule import plan_tasks, plan_waves, slot_balance
 from xmcspark.planning import work
 from xmcspark.planning.costs import load_costs
@@ -150,7 +150,7 @@ def test_numbers_of_spark_stages_that_a_plan_repeats_are_the_same():
     assert work.WHOLE_ENTRIES == build_spark.WHOLE_ENTRIES
     assert work.FEWEST_SUB_TREES == build_spark._FEWEST_SUB_TREES
     assert work.TREE_ENTRY_BYTES == index_spark._ENTRY_BYTES
-    assert work.GROUP_ROWS == pifa_spark.GROUP_ROWS
+    assert work.GROUP_ROWS == block_sums_spark.GROUP_ROWS
     assert (work.TASKS_PER_SLOT, work.GROUP_BYTES) == (
         direct_tables._TASKS_PER_SLOT,
         direct_tables._GROUP_BYTES,

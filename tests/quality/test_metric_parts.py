@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from xmcspark.errors import InputError
 from xmcspark.matchers.predictions import Predictions
+from xmcspark.quality.label_pairs import no_deviations, pair_deviations, with_sample
 from xmcspark.quality.label_profile import LabelProfile
 from xmcspark.quality.label_profile_files import load_profile, save_profile
 from xmcspark.quality.label_statistics import with_all_labels
@@ -13,9 +14,11 @@ from xmcspark.quality.metric_parts import (
     added_counts,
     block_label_sums,
     block_metrics,
+    blocks_of_labels,
     counts_table,
     cut_by_block,
     no_label_sums,
+    no_row_replicates,
     no_row_sums,
     with_bytes,
 )
@@ -43,20 +46,46 @@ def test_parts_cut_by_rows_and_labels_add_up_to_the_whole(tmp_path, profile_of):
     profile = profile_of(profile)
     save_profile(profile, tmp_path)
     opened = load_profile(tmp_path)
-    sums, tables = [], {}
+    sums, replicates, tables, pairs = [], [], {}, {}
     for rows in np.array_split(np.random.default_rng(1).permutation(60), 4):
         some = Predictions(predictions.labels[rows], predictions.scores[rows])
-        part = block_metrics(some, take_rows(truth, rows), opened, KS)
+        part = block_metrics(some, take_rows(truth, rows), opened, KS, 50, rows)
         sums.append(part.rows.values.tobytes())
-        for block, table in cut_by_block(counts_table(part.labels), block_labels=7, most_labels=2):
-            assert len(table) <= 2
-            tables.setdefault(block, []).append(table)
-    assert sorted(tables) == [0, 1, 2, 3, 4]
+        replicates.append(part.replicates.values.tobytes())
+        table = counts_table(part.labels)
+        for block, lines in cut_by_block(table, table[:, 0], block_labels=7, most=2):
+            assert len(lines) <= 2
+            tables.setdefault(block, []).append(lines)
+        for block, lines in cut_by_block(part.pairs, part.pairs["label"], block_labels=7, most=20):
+            pairs.setdefault(block, []).append(lines)
+    assert sorted(tables) == sorted(pairs) == [0, 1, 2, 3, 4]
     parts = [block_label_sums(added_counts(some), opened, KS).values.tobytes() for some in tables.values()]
     labels = with_all_labels(with_bytes(no_label_sums(opened, KS), *parts), opened)
-    found = with_bytes(no_row_sums(opened, KS), *sums).to_rows() + labels.to_rows()
-    expected = evaluate(predictions, truth, profile, KS)
+    blocks = [
+        pair_deviations(np.concatenate(some), opened, KS, 50).values.tobytes() for some in pairs.values()
+    ]
+    of_pairs = with_sample(with_bytes(no_deviations(opened, KS, 50), *blocks), labels)
+    all_replicates = with_bytes(no_row_replicates(opened, KS, 50), *replicates).and_of(of_pairs)
+    found = with_bytes(no_row_sums(opened, KS), *sums).to_rows(all_replicates) + labels.to_rows(
+        all_replicates
+    )
+    expected = evaluate(predictions, truth, profile, KS, bootstrap=50)
     assert [tuple(map(str, row)) for row in found] == [tuple(map(str, row)) for row in expected]
+
+
+@pytest.mark.parametrize(
+    ("labels", "rows", "slots", "expected"),
+    [
+        (0, 0, 2, (1, 1)),
+        (30_000, 2_000, 2, (1, 30_000)),
+        (30_000, 60_000, 2, (3, 10_000)),  # two cores have something to do
+        (3_000_000, 1_000, 2, (3, 1_000_000)),
+        (1_000, 100_000_000, 4, (500, 2)),  # pairs must fit in memory
+        (5, 10_000_000, 4, (5, 1)),
+    ],
+)
+def test_labels_are_cut_by_their_number_and_by_the_pairs_to_hold(labels, rows, slots, expected):
+    assert blocks_of_labels(labels, rows, 10, slots) == expected
 
 
 def test_no_counts_add_up_to_none():

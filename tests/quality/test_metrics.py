@@ -58,7 +58,7 @@ def test_every_metric_in_every_bin_is_its_formula(seed, rows, k_max):
     if Y.nnz == 0:
         return
     ks = (1, 3, 5, 20)
-    found = by_key(evaluate(predictions, Y, profile(), ks=ks))
+    found = by_key(evaluate(predictions, Y, profile(), ks=ks, bootstrap=0))
     inverse = slow.inverse_propensity(COUNTS, N_INSTANCES, 0.55, 1.5)
     for name, labels in bins_of(profile()):
         for k in ks:
@@ -97,10 +97,12 @@ def test_bins_add_up_to_the_whole(metric, bins):
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 60), max_size=5), st.randoms())
 def test_metrics_do_not_depend_on_partitions_or_their_order(seed, cuts, random):
     predictions, Y = slow.random_case(seed, rows=60)
-    whole = evaluate(predictions, Y, profile())
+    whole = evaluate(predictions, Y, profile(), bootstrap=50)
     borders = [0, *sorted(cuts), 60]  # empty partitions included
     parts = [
-        partial_metrics(predictions.slice_rows(a, b), Y[a:b], profile())
+        partial_metrics(
+            predictions.slice_rows(a, b), Y[a:b], profile(), bootstrap=50, row_keys=np.arange(a, b)
+        )
         for a, b in itertools.pairwise(borders)
     ]
     random.shuffle(parts)
@@ -115,7 +117,12 @@ def test_a_partition_that_knows_only_its_own_labels_gives_the_same():
         part, y = predictions.slice_rows(start, stop), Y[start:stop]
         seen = np.union1d(part.labels[part.labels >= 0], y.indices)
         places = np.where(part.labels >= 0, np.searchsorted(seen, part.labels), -1)
-        partial = partial_metrics(Predictions(places, part.scores), y[:, seen], profile().take(seen))
+        partial = partial_metrics(
+            Predictions(places, part.scores),
+            y[:, seen],
+            profile().take(seen),
+            row_keys=np.arange(start, stop),
+        )
         total = partial if total is None else total + partial
     assert same(finish_metrics(total, profile()), whole)
 
@@ -133,13 +140,15 @@ def test_label_statistics_do_not_depend_on_how_labels_are_partitioned():
         parts.append(label_statistics(part, profile().take(labels), (3,), metrics))
     assert np.array_equal((parts[0] + parts[1]).values, whole.values)
     rows = with_all_labels(parts[0] + parts[1], profile()).to_rows()
-    assert same(rows, [r for r in evaluate(predictions, Y, profile(), ks=(3,)) if r.metric in metrics])
+    found = evaluate(predictions, Y, profile(), ks=(3,), bootstrap=0)
+    assert same(rows, [r for r in found if r.metric in metrics])
 
 
 def test_rows_are_evaluated_in_blocks_without_changing_the_answer(monkeypatch):
     predictions, Y = slow.random_case(4, rows=50)
     whole = evaluate(predictions, Y, profile())
     monkeypatch.setattr("xmcspark.quality.metrics._BLOCK_ROWS", 7)
+    monkeypatch.setattr("xmcspark.quality.row_resampling.RowResampling.MOST_ROWS", 3)
     assert same(evaluate(predictions, Y, profile()), whole)
 
 
@@ -249,7 +258,7 @@ def test_no_predictions_at_all_score_zero():
 
 def test_the_interval_of_a_mean_is_the_usual_one():
     predictions, Y = slow.random_case(9, rows=200)
-    row = by_key(evaluate(predictions, Y, profile(), ks=(3,)))["R", 3, "all"]
+    row = by_key(evaluate(predictions, Y, profile(), ks=(3,), bootstrap=0))["R", 3, "all"]
     values = [sum(j in ps[:3] for j in t) / len(t) for ps, t in slow.lists(predictions, Y) if t]
     half = 1.959964 * np.std(values) / math.sqrt(len(values))
     assert (row.low, row.high) == pytest.approx((row.value - half, row.value + half), abs=1e-7)
@@ -257,7 +266,7 @@ def test_the_interval_of_a_mean_is_the_usual_one():
 
 def test_the_interval_of_a_ratio_covers_what_resampling_gives():
     predictions, Y = slow.random_case(10, rows=400)
-    row = by_key(evaluate(predictions, Y, profile(), ks=(5,), metrics=("PSP",)))["PSP", 5, "all"]
+    row = by_key(evaluate(predictions, Y, profile(), ks=(5,), metrics=("PSP",), bootstrap=0))["PSP", 5, "all"]
     rng = np.random.default_rng(0)
     again = []
     for _ in range(200):

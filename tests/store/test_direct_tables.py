@@ -31,6 +31,7 @@ def _made(batches):
             "indices": [list(range(n % 4)) for n in numbers],
             "values": [[0.5 * n] * (n % 4) for n in numbers],
             "labels": [[n] for n in numbers],
+            "targets": [None if n % 3 else [0.5] for n in numbers],
             "relevance": [[1.0] for n in numbers],
             "row_key": numbers,
             "row_hash": numbers,
@@ -39,6 +40,7 @@ def _made(batches):
             "indices": pa.int32(),
             "values": pa.float32(),
             "labels": pa.int32(),
+            "targets": pa.float32(),
             "relevance": pa.float32(),
         }
         columns = [

@@ -4,6 +4,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
+from xmcspark.store.runs import StageRecord
+from xmcspark.store.tables import TABLES
+
 SCHEMA = (
     "id string, split string, origin string, text string, "
     "labels array<int>, relevance array<float>, row_hash bigint"
@@ -22,6 +25,16 @@ def write_instances(context, train, test=(), partitions=2, seed=None):
     frame = context.spark.createDataFrame([tuple(_plain(v) for v in row) for row in rows], SCHEMA)
     frame = frame.repartition(partitions) if seed is not None else frame.coalesce(partitions)
     frame.write.mode("overwrite").partitionBy("split").parquet(context.run.table("instances"))
+    without_augmentation(context)
+
+
+def without_augmentation(context):
+    """What the stage augment leaves if nothing is to be added."""
+    notes = {"rows": 0, "observed_share": 1.0, "made_share": 1.0}
+    empty = context.spark.createDataFrame([], TABLES["augmented"].schema)
+    empty.write.mode("overwrite").parquet(context.run.table("augmented"))
+    record = StageRecord("augment", "none", 0.0, notes=notes, writes=["cooccurrence", "augmented"])
+    context.run.finish(record)
 
 
 def _plain(value):

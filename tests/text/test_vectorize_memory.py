@@ -24,9 +24,12 @@ def batches():
         drawn = [words.take(pa.array(random.integers(0, 3000, 1024))) for _ in range(6)]
         lists = pa.array([[1, 2]] * 1024, pa.list_(pa.int32()))
         columns = [pa.array(["id"] * 1024), pa.array(["train"] * 1024), joined(drawn), lists, lists]
+        columns += [pa.nulls(1024, kind) for kind in (lists.type, pa.string(), pa.float32())]
         yield pa.record_batch(
             [*columns, pa.array(np.arange(1024)), pa.array(np.arange(1024))],
-            names=["id", "split", "text", "labels", "relevance", "row_hash", "row_key"],
+            names=[
+                "id", "split", "text", "labels", "relevance", "targets", "partner_text", "mix", "row_hash", "row_key"
+            ],
         )
 
 def joined(parts):

@@ -61,6 +61,9 @@ def write_inputs(context, X, Y, *, files=2, order=None, hashes=None, ids=None) -
     )
     spark.createDataFrame(known, columns).coalesce(2).write.parquet(context.run.table("labels"))
     notes = {"features": FEATURES, "largest_value": float(X.data.max())}
+    context.run.finish(
+        StageRecord("augment", "none", 0.0, notes={"rows": 0, "observed_share": 1.0}, writes=["augmented"])
+    )
     context.run.finish(StageRecord("vectorize", "test", 0.0, notes=notes, writes=["features", "vocabulary"]))
 
 

@@ -22,6 +22,7 @@ from xmcspark.corpus.corpus_settings import CorpusSettings
 from xmcspark.corpus.ingest_settings import IngestSettings
 from xmcspark.corpus.sample_settings import SampleSettings
 from xmcspark.errors import ConfigError
+from xmcspark.labels.augment_settings import AugmentSettings
 from xmcspark.labels.settings import PifaSettings
 from xmcspark.matchers.settings import PredictSettings, TrainJobSettings
 from xmcspark.quality.settings import EvaluateSettings
@@ -49,6 +50,7 @@ class Config:
     sample: SampleSettings = section(SampleSettings)
     ingest: IngestSettings = section(IngestSettings)
     corpus: CorpusSettings = section(CorpusSettings)
+    augment: AugmentSettings = section(AugmentSettings)
     text: TfidfSettings = section(TfidfSettings)
     pifa: PifaSettings = section(PifaSettings)
     tree: TreeSettings = section(TreeSettings, not_keys=("threads",))

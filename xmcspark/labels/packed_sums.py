@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,10 +19,12 @@ _HELD_ENTRIES = 1 << 22  # of a block, before they are added up
 
 def packed_by_block(sums: LabelSums, block_size: int) -> Iterator[tuple[int, bytes]]:
     """(block, payload): every label goes to the block `label // block_size`; a payload is of one block."""
+    if not len(sums.labels):
+        return
     block = sums.labels // block_size
     piece = sums.indptr[:-1] // _PAYLOAD_ENTRIES
     new = (block[1:] != block[:-1]) | (piece[1:] != piece[:-1])
-    starts = np.flatnonzero(np.concatenate([[True], new])) if len(block) else np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.concatenate([[True], new]))
     for a, b in zip(starts, np.append(starts[1:], len(block)), strict=True):
         first, last = int(sums.indptr[a]), int(sums.indptr[b])
         yield (
@@ -53,6 +56,14 @@ class BlockSums:
             total = add_label_sums(self._parts, threads=self._threads)
             self._parts, self._entries = [total], len(total.indices)
             self._most = max(_HELD_ENTRIES, 2 * self._entries)
+
+    def total(self) -> LabelSums:
+        """All that came, added up; labels by their ids."""
+        if not self._parts:
+            nothing = np.zeros(0, np.int32)
+            return LabelSums(nothing, np.zeros(1, np.int64), nothing, np.zeros(0), self._cols)
+        total = add_label_sums(self._parts, threads=self._threads)
+        return replace(total, labels=total.labels + self._base)
 
     def features(self, ids: np.ndarray, max_features: int | None) -> tuple[Csr, Cut]:
         """Rows of Z for the labels `ids` (increasing), which are all of the block."""

@@ -14,8 +14,10 @@ from xmcspark.matchers.node_rows import node_rows
 from xmcspark.matchers.row_selection import RowCap, row_cap
 from xmcspark.matchers.targets import lift
 from xmcspark.matchers.wave_spark import Forest, by_leaf, features_of, groups_of_rows
+from xmcspark.sparse.arrow import csr_of_lists
 from xmcspark.sparse.csr import Csr
 from xmcspark.store.direct_tables import Rows
+from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.units import node_starts
 
 _COUNTS = "member int, level int, child int, rows bigint"
@@ -73,7 +75,8 @@ def _reaching(
     for table in groups_of_rows(batches):
         X = features_of(table, forest)
         for member in members:
-            Y, tree = by_leaf(table["labels"], None, forest.tree(member)), forest.tree(member)
+            tree = forest.tree(member)
+            Y = _by_leaf(table, tree)
             for ptr in reversed(tree.child_ptr[level:]):
                 Y = lift(Y, ptr, np.maximum)
             reached = forest.reached(X, member)
@@ -98,9 +101,7 @@ def _counts(
     for table in groups_of_rows(batches):
         for member, nodes in enumerate(crowded):
             if nodes:
-                for level, found in _of_levels(
-                    by_leaf(table["labels"], None, forest.tree(member)), forest, member
-                ):
+                for level, found in _of_levels(_by_leaf(table, forest.tree(member)), forest, member):
                     totals[member, level] = totals.get((member, level), 0) + found
     for (member, level), found in totals.items():
         children = np.intersect1d(np.flatnonzero(found), _wanted(forest, member, crowded[member], level))
@@ -111,6 +112,10 @@ def _counts(
             found[children],
         )
         yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=_COUNTS_ARROW)
+
+
+def _by_leaf(table: pa.Table, tree: LabelTree) -> Csr:
+    return by_leaf(csr_of_lists(table["labels"], None, len(tree.position_of_label), "labels"), tree)
 
 
 def _of_levels(Y: Csr, forest: Forest, member: int) -> Iterator[tuple[int, np.ndarray]]:

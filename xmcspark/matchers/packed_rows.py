@@ -26,6 +26,7 @@ class TrainingRows:
     relevance: np.ndarray | None = None  # float32, of each entry of Y
     totals: np.ndarray | None = None  # float64, relevance of all labels of the row, also those not in Y
     reached: Csr | None = None  # with matcher-aware negatives: the nodes of one level that beam search opens
+    weights: np.ndarray | None = None  # float32 [rows, 2], see `Trainer`; 1 each if there are none
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -39,7 +40,8 @@ class TrainingRows:
         totals = None if self.totals is None else self.totals[rows]
         X, Y = take_rows(self.X, rows), take_rows(self.Y, rows)
         reached = None if self.reached is None else take_rows(self.reached, rows)
-        return TrainingRows(self.keys[rows], self.hashes[rows], X, Y, relevance, totals, reached)
+        weights = None if self.weights is None else self.weights[rows]
+        return TrainingRows(self.keys[rows], self.hashes[rows], X, Y, relevance, totals, reached, weights)
 
     def slice(self, first: int, last: int, columns: int, nodes: int = 0) -> TrainingRows:
         """Neighbouring rows, not copied, with the first `columns` columns of Y and the first `nodes` of `reached`,
@@ -53,6 +55,7 @@ class TrainingRows:
             None if self.relevance is None else self.relevance[y],
             None if self.totals is None else self.totals[first:last],
             None if self.reached is None else _slice(self.reached, first, last, nodes),
+            None if self.weights is None else self.weights[first:last],
         )
 
     def without_targets(self) -> TrainingRows:
@@ -99,6 +102,7 @@ def _packed(rows: TrainingRows, first: int, last: int) -> bytes:
         nothing if rows.relevance is None else rows.relevance[y],
         nothing if rows.totals is None else rows.totals[first:last],
         *_packed_nodes(rows.reached, first, last),
+        nothing if rows.weights is None else rows.weights[first:last].ravel(),
     )
 
 
@@ -127,8 +131,12 @@ def unpacked_rows(
     if nodes is not None:
         found = _joined(parts, 11, np.int32)
         reached = _csr(parts, 10, np.ones(len(found), np.float32), nodes)
+    weights = _joined(parts, 12, np.float32).reshape(-1, 2)
     del parts, targets
-    return TrainingRows(keys, hashes, X, Y, relevance, totals, reached).take(np.lexsort((hashes, keys)))
+    rows = TrainingRows(
+        keys, hashes, X, Y, relevance, totals, reached, weights if len(weights) and len(keys) else None
+    )
+    return rows.take(np.lexsort((hashes, keys)))
 
 
 def _joined(parts: list[list[np.ndarray]], number: int, dtype: type) -> np.ndarray:

@@ -14,6 +14,7 @@ from xmcspark.tree.units import Unit
 
 TASKS_PER_SLOT = 4  # of a wave: estimates are wrong by some tens of percent, small tasks even that out
 SMALLEST_TASK = 1_000_000_000  # load: a Python task costs 0.1 to 0.4 s of its own
+_WAVE_LOAD, _MOST_WAVES = 600_000_000_000, 4  # unless told: a wave is worth ten minutes of one core
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ def plan_waves(works: Sequence[Work], waves: int) -> list[list[Work]]:
     ]
 
 
-def plan_steps(steps: Sequence[Sequence[Work]], waves: int) -> list[list[list[Work]]]:
-    """The waves of each of several steps, where one must end before the next begins: about `waves` in all, as many for
-    a step as is its share of the load, and at least one."""
+def plan_steps(steps: Sequence[Sequence[Work]], waves: int | None) -> list[list[list[Work]]]:
+    """The waves of each of several steps, where one must end before the next begins: about `waves` in all (None: as
+    many as the work is worth), as many for a step as is its share of the load, and at least one."""
     total = max(1, sum(work.load for step in steps for work in step))
+    if waves is None:
+        waves = min(_MOST_WAVES, -(-total // _WAVE_LOAD))
     shares = [sum(work.load for work in step) * waves / total for step in steps]
     return [plan_waves(step, max(1, round(share))) for step, share in zip(steps, shares, strict=True)]
 

@@ -68,8 +68,11 @@ class TrainSettings:
 class TrainJobSettings(TrainSettings):
     """Training as a Spark job: what the matchers are, and how the work is laid out, which does not change them."""
 
-    waves: int = setting(
-        4, "Parts that training is finished in, one by one: a killed run loses only those at work.", minimum=1
+    waves: int | None = setting(
+        None,
+        "Parts that training is finished in, one by one: a killed run loses only those at work, but each reads all "
+        "rows again. null: one for each ten CPU minutes of expected work, at most 4.",
+        minimum=1,
     )
     task_memory_mb: int | None = setting(
         None,

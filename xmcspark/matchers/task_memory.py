@@ -12,13 +12,15 @@ from xmcspark.tree.units import unit_bytes
 INTERPRETER = 300 << 20  # of Python with its libraries, and the batches in hand; as measured
 
 
-def work_bytes(work: Work, features: int, depth: int, max_rows: int, threads: int) -> int:
+def work_bytes(
+    work: Work, features: int, depth: int, max_rows: int, threads: int, soft_share: float = 0.0
+) -> int:
     """Memory that training a unit takes, by estimate, with the strings its rows arrive in."""
     unit = work.unit
     share = min(1.0, max_rows / max(1, unit.rows)) if unit.nodes == 1 else 1.0  # the others are not sent
     rows = int(unit.rows * share)
     packed = int(unit.nnz * share) * 8 + rows * 32
-    needed = unit_bytes(unit, features, depth, threads)
+    needed = unit_bytes(unit, features, depth, threads, soft_share)
     return INTERPRETER + packed + int(needed * share)
 
 

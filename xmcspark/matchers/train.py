@@ -40,6 +40,8 @@ def train_matchers(
     extra_negatives: Any = None,
     start: TreeModel | None = None,
     row_keys: Any = None,
+    row_weights: Any = None,
+    row_negatives: Any = None,
     threads: int = 1,
     report: Report | None = None,
     **changes: Any,
@@ -51,9 +53,11 @@ def train_matchers(
     negatives besides those that `settings.negatives` picks; pairs of Y stay positive, labels outside the tree are
     left out. `start`: a model of the same tree and features to start from; the answer is that of a cold start, sooner.
     `row_keys`: a number for each row (default 0, 1, ...), by which nodes with more than `max_rows` rows choose; the
-    choice does not depend on the order of rows. `changes` override single settings, e.g. `threshold=0.05`. The answer
-    does not depend on `threads`. Rows should have about unit length (as Tfidf makes them): long ones take many more
-    sweeps. Labels without positives get matchers that say no; rows without labels are negatives of the root only.
+    choice does not depend on the order of rows. `row_weights`: how much each row counts, above 0 (default 1 each);
+    `row_negatives`: how much, beside that, as a negative example of labels that are not its targets, 0 for not at all.
+    `changes` override single settings, e.g. `threshold=0.05`. The answer does not depend on `threads`. Rows should have
+    about unit length (as Tfidf makes them): long ones take many more sweeps. Labels without positives get matchers that
+    say no; rows without labels are negatives of the root only.
     """
     settings = replace(settings or TrainSettings(), **changes)
     check_threads(threads)
@@ -83,6 +87,7 @@ def train_matchers(
         _checked_keys(row_keys, X.shape[0]),
         start=start,
         totals=None if R is None else row_totals(R),
+        row_weights=_checked_weights(row_weights, row_negatives, X.shape[0]),
         threads=threads,
         report=report,
     )
@@ -107,6 +112,19 @@ def _checked_keys(row_keys: Any, rows: int) -> np.ndarray:
             f"row_keys is {keys.dtype} of shape {keys.shape}: one int64 for each of the {rows} rows is needed"
         )
     return keys
+
+
+def _checked_weights(row_weights: Any, row_negatives: Any, rows: int) -> np.ndarray | None:
+    """float32 [rows, 2]: for targets, and as a negative example of others."""
+    if row_weights is None and row_negatives is None:
+        return None
+    weights = np.ones(rows, np.float32) if row_weights is None else np.asarray(row_weights, np.float32)
+    share = np.ones(rows, np.float32) if row_negatives is None else np.asarray(row_negatives, np.float32)
+    if weights.shape != (rows,) or not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise InputError(f"row_weights must be {rows} finite numbers above 0, one for each row")
+    if share.shape != (rows,) or not (np.isfinite(share).all() and (share >= 0).all()):
+        raise InputError(f"row_negatives must be {rows} finite numbers not below 0, one for each row")
+    return np.stack([weights, weights * share], axis=1)
 
 
 def same_tree(one: LabelTree, other: LabelTree) -> bool:

@@ -98,6 +98,7 @@ def _forest(context: Context, trees: list[TreeWork]) -> Forest:
         features=int(context.noted("vectorize")["features"]),
         run=context.run.id,
         threads=task_threads(spark),
+        made_weights=context.config.augment.weights,
     )
 
 
@@ -105,16 +106,23 @@ def _checked_sizes(
     context: Context, works: list[Work], trees: list[TreeWork], forest: Forest
 ) -> dict[Work, int]:
     """Expected memory of each unit; InputError if one does not fit into a task."""
-    settings = context.config.train
+    settings, soft = context.config.train, _soft_share(context, trees)
     sizes = {
         work: work_bytes(
-            work, forest.features, trees[work.member].tree.depth, settings.max_rows, forest.threads
+            work, forest.features, trees[work.member].tree.depth, settings.max_rows, forest.threads, soft
         )
         for work in works
     }
     limit = None if settings.task_memory_mb is None else settings.task_memory_mb << 20
     check_memory(sizes, _derived_limit(context) if limit is None else limit)
     return sizes
+
+
+def _soft_share(context: Context, trees: list[TreeWork]) -> float:
+    """Of the training rows, how many an augmentation made."""
+    record = context.run.find_record("augment")
+    made = 0 if record is None else int(record.notes.get("rows", 0))
+    return min(1.0, made / max(1, int(trees[0].counts.rows[0])))
 
 
 def _derived_limit(context: Context) -> int | None:
@@ -199,12 +207,18 @@ def _note(
 def _keys() -> tuple[str, ...]:
     """Settings that decide the matchers; how the work is laid out does not. The seed is the whole run's."""
     names = [field.name for field in fields(TrainSettings) if field.name not in (*LAYOUT_KEYS, "seed")]
-    return ("seed", "ensemble.members", *(f"train.{name}" for name in names))
+    return (
+        "seed",
+        "ensemble.members",
+        "augment.weight",
+        "augment.negatives",
+        *(f"train.{name}" for name in names),
+    )
 
 
 STAGE = Stage(
     "train",
-    1,
+    2,
     _keys(),
     reads=("features", "tree/"),
     writes=("matchers", "sub_tree_load", "bundle/model/"),

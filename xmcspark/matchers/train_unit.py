@@ -120,7 +120,15 @@ def _trainer(
     threads: int,
 ) -> Trainer:
     return Trainer(
-        rows.X, part, settings, rows.keys, place=place, totals=rows.totals, caps=caps, threads=threads
+        rows.X,
+        part,
+        settings,
+        rows.keys,
+        place=place,
+        totals=rows.totals,
+        row_weights=rows.weights,
+        caps=caps,
+        threads=threads,
     )
 
 

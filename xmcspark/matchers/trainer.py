@@ -33,6 +33,8 @@ class LevelProblem:
     X: Csr
     Y: Csr  # targets of the nodes' children
     relevance: np.ndarray  # cost of each entry of Y; empty = 1
+    row_weight: np.ndarray  # cost of each row of X for its targets; empty = 1
+    row_negative: np.ndarray  # as a negative example for other children; empty = 1
     negatives: Csr | None  # pairs the user wants as negatives
     child_ptr: np.ndarray
     node_seed: np.ndarray
@@ -54,7 +56,8 @@ class Place:
 
 class Trainer:
     """Trains all nodes of `tree` on X; its root on all rows. `totals`: relevance of all labels of each row, where
-    relevance counts. `caps`: by level and node of `tree`, where they cannot be told from the rows that are left."""
+    relevance counts. `row_weights`: float32 [rows, 2], how much each row counts for its targets, and as a negative
+    example of others. `caps`: by level and node of `tree`, where they cannot be told from the rows that are left."""
 
     def __init__(
         self,
@@ -66,12 +69,15 @@ class Trainer:
         start: TreeModel | None = None,
         place: Place | None = None,
         totals: np.ndarray | None = None,
+        row_weights: np.ndarray | None = None,
         caps: Mapping[tuple[int, int], RowCap] | None = None,
         threads: int = 1,
         report: Report | None = None,
     ):
         self.X, self.tree, self.settings, self.start = X, tree, settings, start
         self.row_keys, self.totals, self.caps = row_keys, totals, caps
+        given = np.empty((0, 2), np.float32) if row_weights is None else row_weights
+        self.row_weights, self.row_negatives = (np.ascontiguousarray(given[:, i]) for i in (0, 1))
         self.place = place or Place(0, (0,) * (tree.depth + 1))
         self.threads, self.report = threads, report
         self.total = sum(int(ptr[-1]) for ptr in tree.child_ptr)
@@ -142,6 +148,8 @@ class Trainer:
             relevance=l1_normalised(R, self.totals)
             if R and self.totals is not None
             else np.empty(0, np.float32),
+            row_weight=self.row_weights,
+            row_negative=self.row_negatives,
             negatives=U,
             child_ptr=child_ptr,
             node_seed=seeds,

@@ -14,7 +14,15 @@ from typing import Any
 
 from pyspark import Accumulator
 
-from xmcspark.matchers.wave_spark import Forest, Loads, LoadsParam, Wave, routed_rows, training
+from xmcspark.matchers.wave_spark import (
+    PACKED_COLUMNS,
+    Forest,
+    Loads,
+    LoadsParam,
+    Wave,
+    routed_rows,
+    training,
+)
 from xmcspark.store.direct_tables import Rows, write_mapped
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
@@ -106,8 +114,11 @@ def _run(
     context.spark.sparkContext.setJobGroup(
         _group(wave), f"train: wave {wave.number + 1}, {len(units)} units, {wave.labels:,} matchers"
     )
-    routed, trained = routed_rows(rows, forest, wave), training(forest, wave, loads)
-    written, _ = write_mapped(context, "matchers", routed, trained, folder=_folder_name(wave.number))
+    with routed_rows(context, rows, forest, wave) as routed:
+        trained = training(forest, wave, loads)
+        written, _ = write_mapped(
+            context, "matchers", routed, trained, columns=PACKED_COLUMNS, folder=_folder_name(wave.number)
+        )
     files = {entry.name: entry.size for entry in context.fs.walk(_folder(context, wave.number))}
     costs = _by_unit(loads.value)
     notes = {

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import Accumulator, AccumulatorParam, TaskContext
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from xmcspark.errors import InputError
 from xmcspark.matchers.matcher_rows import ROWS, matcher_rows
@@ -27,12 +28,14 @@ from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import by_position, row_totals
 from xmcspark.matchers.train_unit import train_unit
 from xmcspark.matchers.trainer import in_one_node
-from xmcspark.sparse.arrow import csr_of_lists
+from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
 from xmcspark.sparse.csr import Csr
 from xmcspark.store.arrays import HEADER
-from xmcspark.store.direct_tables import ArrowFunction, Rows
+from xmcspark.store.direct_tables import ArrowFunction, MappedRows, Rows
+from xmcspark.store.exchange import Delivery, Sender, exchanged
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.side_files import SideFolder
+from xmcspark.store.stage import Context
 from xmcspark.store.tables import TABLES
 from xmcspark.tree.label_tree import LabelTree
 
@@ -40,6 +43,7 @@ ARROW_RECORDS = 512  # a batch: of packed strings that is 64 MB
 _GROUP_ROWS, _GROUP_ENTRIES = 1 << 16, 1 << 22  # routed at once: more rows make fuller strings
 _PACKED = "task int, place int, payload binary"
 _PACKED_ARROW = pa.schema([("task", pa.int32()), ("place", pa.int32()), ("payload", pa.binary())])
+PACKED_COLUMNS = tuple(_PACKED_ARROW.names)
 _STRINGS = 64  # packed strings per batch
 
 Loads = dict[tuple[int, int, int], dict[str, Any]]  # by member, unit and piece
@@ -67,6 +71,7 @@ class Forest:
     features: int
     run: str
     threads: int
+    made_weights: tuple[float, float] = (1.0, 1.0)  # of rows that an augmentation made, as `Trainer` has them
     above: SideFolder | None = None  # of each member, the levels above that at hand, packed for search
 
     def tree(self, member: int) -> LabelTree:
@@ -122,13 +127,21 @@ class Wave:
         return sum(work.unit.matchers for work in self.works if work.piece == 0)
 
 
-def routed_rows(features: Rows, forest: Forest, wave: Wave) -> DataFrame:
-    """The training rows of all units of a wave, packed, in the partitions of their tasks and in the order of units."""
-    columns = ["indices", "values", "labels", "row_key", "row_hash"]
+@contextmanager
+def routed_rows(context: Context, features: Rows, forest: Forest, wave: Wave) -> Iterator[MappedRows]:
+    """The training rows of all units of a wave, packed, for their tasks and in the order of units."""
+    columns = ["indices", "values", "labels", "targets", "row_key", "row_hash"]
     costs = ["relevance"] if forest.settings[0].cost_sensitive else []
-    routed = features.map([*columns, *costs], partial(_route, forest, wave), _PACKED)
-    placed = routed.repartition(len(wave.tasks), F.col("task"))
-    return placed.sortWithinPartitions("place")
+    sender = Sender(features, (*columns, *costs), partial(_route, forest, wave))
+    keys = partition_keys(len(wave.tasks))
+    delivery = Delivery("task", len(keys), partial(_task_of_key, np.array(keys)), "place")
+    with exchanged(context, [sender], _PACKED, delivery) as rows:
+        yield rows
+
+
+def _task_of_key(keys: np.ndarray, sent: np.ndarray) -> np.ndarray:
+    order = np.argsort(keys)
+    return order[np.searchsorted(keys[order], sent)]
 
 
 def training(forest: Forest, wave: Wave, loads: Accumulator[Loads]) -> ArrowFunction:
@@ -214,18 +227,22 @@ def features_of(table: pa.Table, forest: Forest) -> Csr:
 def _rows_of(table: pa.Table, X: Csr, forest: Forest, member: int) -> TrainingRows:
     """Rows of the table features with targets by leaf position; labels outside the tree are left out."""
     tree = forest.tree(member)
-    Y = by_leaf(table["labels"], None, tree)
+    ids = len(tree.position_of_label)
+    Y = by_leaf(csr_of_targets(table["labels"], table["targets"], ids), tree)
     relevance = totals = None
     if forest.settings[member].cost_sensitive:
-        costs = by_leaf(table["labels"], table["relevance"], tree)
+        costs = by_leaf(csr_of_lists(table["labels"], table["relevance"], ids, "labels"), tree)
         relevance, totals = costs.data, row_totals(costs)
     keys, hashes = table["row_key"].to_numpy(), table["row_hash"].to_numpy()
-    return TrainingRows(keys, hashes, X, Y, relevance, totals, forest.reached(X, member))
+    weights = None
+    if forest.made_weights != (1.0, 1.0):
+        made = pc.is_valid(table["targets"]).to_numpy(zero_copy_only=False)
+        weights = np.where(made[:, None], np.array(forest.made_weights, np.float32), np.float32(1))
+    return TrainingRows(keys, hashes, X, Y, relevance, totals, forest.reached(X, member), weights)
 
 
-def by_leaf(labels: pa.ChunkedArray, values: pa.ChunkedArray | None, tree: LabelTree) -> Csr:
-    """Values of labels (1 where there are none) by leaf position."""
-    Y = csr_of_lists(labels, values, len(tree.position_of_label), "labels")
+def by_leaf(Y: Csr, tree: LabelTree) -> Csr:
+    """Values of labels by leaf position; labels outside the tree are left out."""
     columns = max(Y.shape[1], int(Y.indices.max(initial=-1)) + 1)  # the tree may lack the last labels
     return by_position(Csr(Y.indptr, Y.indices, Y.data, (Y.shape[0], columns)), tree, outside="drop")
 

@@ -40,7 +40,7 @@ class Training:
 
     work: TreeWork  # of each member: they have the same shape
     steps: list[list[Work]]
-    waves: int
+    waves: int | None
     max_rows: int
     features: int
 

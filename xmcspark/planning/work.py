@@ -20,7 +20,18 @@ WHOLE_ENTRIES, FEWEST_SUB_TREES, TREE_ENTRY_BYTES = 50_000_000, 8, 24
 GROUP_ROWS, TASKS_PER_SLOT, GROUP_BYTES = 1 << 16, 2, 16 << 20
 _M = 1e6
 _GRAM_REPEATS = 0.2  # power of the tasks with which they send more grams in all: each sends those it met
-STAGES = ("start", "ingest", "corpus", "vectorize", "index", "train", "predict", "evaluate", "publish")
+STAGES = (
+    "start",
+    "ingest",
+    "corpus",
+    "augment",
+    "vectorize",
+    "index",
+    "train",
+    "predict",
+    "evaluate",
+    "publish",
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ def work_seconds(
         "start": {"fixed": 1.0},
         "ingest": logs,
         "corpus": {"fixed": 1.0, "characters": characters, "pairs": pairs},
+        "augment": _augmenting(config, found, slots),
         "vectorize": {"fixed": 1.0, "characters": characters, "features": found.features / _M},
         "index": {
             "fixed": 1.0,
@@ -127,6 +139,15 @@ def expected_weights(config: Config, found: Statistics, training: Training, gues
 def weight_share(found: Statistics, label_growth: float) -> float:
     """Weights become fewer, beside the entries that are trained on, as the features of labels do."""
     return float(max(1.0, found.pairs / found.labels) ** (label_growth - 1))
+
+
+def _augmenting(config: Config, found: Statistics, slots: int) -> dict[str, float]:
+    """Pairs of labels that instances have together; the trial trains twice on a sample, in one task."""
+    if config.augment.gandalf is False:
+        return {}
+    together = found.pairs * min(found.labels_per_row, config.augment.max_labels)
+    tried = min(config.augment.trial_rows, found.instances) if config.augment.validation_share else 0
+    return {"fixed": 1.0, "pairs": together / _M / slots, "tried_entries": tried * found.row_features / _M}
 
 
 def _pair_entries(config: Config, found: Statistics) -> float:

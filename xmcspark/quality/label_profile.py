@@ -1,4 +1,4 @@
-"""What the metrics need to know of each label, from the un-augmented training set: its weight in
+"""What the metrics need to know of each label, from the un-augmented training set: its positives, its weight in
 propensity-scored metrics and its frequency bins."""
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class LabelProfile:
     labels: np.ndarray  # int32 [L]: the label id each place stands for, increasing
     weights: np.ndarray | None  # float64 [L]: inverse propensity over its largest, in (0, 1]; None: unknown
     divisions: tuple[LabelBins, ...]  # the first is always the single bin "all"
+    positives: np.ndarray | None = None  # int64 [L]: training instances that have the label; None: unknown
 
     @property
     def n_labels(self) -> int:
@@ -66,6 +67,7 @@ class LabelProfile:
             np.arange(len(inverse), dtype=np.int32),
             inverse / inverse.max(initial=0.0) if len(inverse) else inverse,
             (one_bin(len(inverse)), equal_volume_bins(counts), head_torso_tail(counts)),
+            np.asarray(counts).astype(np.int64),
         )
 
     @staticmethod
@@ -85,4 +87,5 @@ class LabelProfile:
             self.labels[labels],
             None if self.weights is None else self.weights[labels],
             tuple(division.take(labels) for division in self.divisions),
+            None if self.positives is None else self.positives[labels],
         )

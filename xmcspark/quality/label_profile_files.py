@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from xmcspark.errors import InputError
 from xmcspark.quality.label_bins import LabelBins
 from xmcspark.quality.label_profile import LabelProfile
@@ -15,9 +13,8 @@ _KIND, _VERSION = "label profile", 1
 
 
 def save_profile(profile: LabelProfile, folder: Path) -> None:
-    arrays: dict[str, np.ndarray] = {"labels": profile.labels}
-    if profile.weights is not None:
-        arrays["weights"] = profile.weights
+    given = {"labels": profile.labels, "weights": profile.weights, "positives": profile.positives}
+    arrays = {name: values for name, values in given.items() if values is not None}
     for number, division in enumerate(profile.divisions):
         arrays[f"bins.{number}"], arrays[f"sizes.{number}"] = division.of_label, division.sizes
     names = [list(division.names) for division in profile.divisions]
@@ -31,6 +28,6 @@ def load_profile(folder: Path) -> LabelProfile:
             LabelBins(tuple(names), arrays[f"bins.{number}"], arrays[f"sizes.{number}"])
             for number, names in enumerate(header["bins"])
         )
-        return LabelProfile(arrays["labels"], arrays.get("weights"), divisions)
+        return LabelProfile(arrays["labels"], arrays.get("weights"), divisions, arrays.get("positives"))
     except (KeyError, TypeError) as error:
         raise InputError(f"{folder}: its header is not that of a {_KIND}: {error}") from error

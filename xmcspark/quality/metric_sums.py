@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xmcspark.errors import InputError
+from xmcspark.quality.replicates import Replicates
 
 GRID = float(1 << 30)  # x, y in 0..1: sums over 2^32 rows fit in int64
 _MOST_UNITS = 1 << 32
@@ -30,7 +31,9 @@ class MetricRow(NamedTuple):
     k: int
     bin: str
     value: float
-    low: float  # 95% interval over rows (normal approximation); NaN for metrics over labels
+    low: (
+        float  # 95% interval over rows: bootstrap, or normal approximation (NaN then for metrics over labels)
+    )
     high: float
     n: int  # rows, labels or positives the value is over
 
@@ -53,16 +56,20 @@ class MetricSums:
             raise InputError("metric sums of different metrics, ks or bins cannot be added")
         return MetricSums(self.metrics, self.ks, self.bins, self.values + other.values)
 
-    def to_rows(self) -> list[MetricRow]:
-        """The metrics, in order of metric, k and bin."""
+    def to_rows(self, replicates: Replicates | None = None) -> list[MetricRow]:
+        """The metrics, in order of metric, k and bin. Intervals are those of the replicates, if there are any."""
         if self.values[..., N].max(initial=0) > _MOST_UNITS:
             raise InputError("more than 2^32 rows were evaluated together: evaluate a sample of them")
-        return [
-            MetricRow(metric, k, name, *_ratio(metric, self.values[i, j, b]))
-            for i, metric in enumerate(self.metrics)
-            for j, k in enumerate(self.ks)
-            for b, name in enumerate(self.bins)
-        ]
+        rows = []
+        for i, metric in enumerate(self.metrics):
+            for j, k in enumerate(self.ks):
+                for b, name in enumerate(self.bins):
+                    value, low, high, n = _ratio(metric, self.values[i, j, b])
+                    if replicates is not None and replicates.count:
+                        sure = value == value and n > 1
+                        low, high = replicates.interval(metric, j, b) if sure else (np.nan, np.nan)
+                    rows.append(MetricRow(metric, k, name, value, low, high, n))
+        return rows
 
 
 def _ratio(metric: str, sums: np.ndarray) -> tuple[float, float, float, int]:

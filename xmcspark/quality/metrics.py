@@ -1,6 +1,6 @@
 """Evaluation of ranked predictions against true labels: every metric of the `metrics` table, over all
 labels and by label-frequency bin. `partial_metrics` is what a partition computes and `finish_metrics`
-what becomes of the added parts; `evaluate` is both in a loop over blocks of rows."""
+what becomes of the added parts; `evaluate` is both, over all rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ import numpy as np
 
 from xmcspark.errors import InputError
 from xmcspark.matchers.predictions import Predictions
+from xmcspark.quality.bootstrap import LEAST_REPLICATES, REPLICATES
+from xmcspark.quality.label_pairs import PAIR, PAIR_METRICS, label_pairs, pair_deviations, with_sample
 from xmcspark.quality.label_profile import LabelProfile
 from xmcspark.quality.label_statistics import LabelCounts, label_counts_of, label_statistics, with_all_labels
 from xmcspark.quality.metric_sums import LABEL_METRICS, ROW_METRICS, WEIGHTED_METRICS, MetricRow, MetricSums
+from xmcspark.quality.replicates import Replicates
+from xmcspark.quality.row_resampling import RowResampling
 from xmcspark.quality.row_statistics import Truth, row_statistics
 from xmcspark.sparse.csr import Csr, as_csr
 
@@ -29,11 +33,19 @@ class PartialMetrics:
     rows: MetricSums
     labels: LabelCounts
     label_metrics: tuple[str, ...]  # what to make of `labels`
+    replicates: Replicates  # of metrics that are sums over rows
+    pairs: np.ndarray  # PAIR: what the replicates of the others are made of
 
     def __add__(self, other: PartialMetrics) -> PartialMetrics:
         if self.label_metrics != other.label_metrics:
             raise InputError("parts that were asked for different metrics cannot be added")
-        return PartialMetrics(self.rows + other.rows, self.labels + other.labels, self.label_metrics)
+        return PartialMetrics(
+            self.rows + other.rows,
+            self.labels + other.labels,
+            self.label_metrics,
+            self.replicates + other.replicates,
+            np.concatenate([self.pairs, other.pairs]),
+        )
 
 
 def evaluate(
@@ -42,6 +54,9 @@ def evaluate(
     profile: LabelProfile | None = None,
     ks: Sequence[int] = (1, 3, 5, 10),
     metrics: Iterable[str] | None = None,
+    *,
+    bootstrap: int = REPLICATES,
+    row_keys: np.ndarray | None = None,
 ) -> list[MetricRow]:
     """Every metric at every k, over all labels and per bin of `profile`.
 
@@ -54,16 +69,57 @@ def evaluate(
     are left out of R and wR. A k beyond the number of predictions, or of labels, counts the missing places
     as misses.
     Coverage is distinct true labels hit over distinct true labels; macro-F1 is the mean over all labels.
+
+    The 95% intervals are percentiles over `bootstrap` replicates, in which rows are resampled (for coverage and
+    macro-F1 see label_pairs); 0 takes the normal approximation. `row_keys`, int64 [rows], decide the draws, such as
+    xxhash64 of ids; row numbers unless given.
     """
+    return evaluated(predictions, Y_test, profile, ks, metrics, bootstrap=bootstrap, row_keys=row_keys)[0]
+
+
+def evaluated(
+    predictions: Predictions,
+    Y_test: Any,
+    profile: LabelProfile | None,
+    ks: Sequence[int],
+    metrics: Iterable[str] | None,
+    *,
+    bootstrap: int,
+    row_keys: np.ndarray | None,
+) -> tuple[list[MetricRow], Replicates]:
+    """As `evaluate`, and the replicates of all metrics, by place of the k and of the bin."""
     Y = positives_of(Y_test)
     profile = profile or LabelProfile.plain(Y.shape[1])
-    ks, chosen = _checked_ks(ks), _checked_metrics(metrics, profile)
+    question = Question.checked(profile, ks, metrics, bootstrap)
     _check_together(predictions, Y, profile)
-    total = _part(predictions.slice_rows(0, 0), _slice(Y, 0, 0), profile, ks, chosen)
-    for start in range(0, Y.shape[0], _BLOCK_ROWS):
-        stop = min(start + _BLOCK_ROWS, Y.shape[0])
-        total += _part(predictions.slice_rows(start, stop), _slice(Y, start, stop), profile, ks, chosen)
-    return finish_metrics(total, profile)
+    return _finished(_added_parts(predictions, Y, profile, question, row_keys), profile)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of an evaluation."""
+
+    ks: tuple[int, ...]
+    metrics: tuple[str, ...]
+    bootstrap: int  # replicates
+
+    @staticmethod
+    def checked(
+        profile: LabelProfile, ks: Sequence[int], metrics: Iterable[str] | None, bootstrap: int
+    ) -> Question:
+        if bootstrap and bootstrap < LEAST_REPLICATES:
+            raise InputError(
+                f"bootstrap is {bootstrap}: 95% intervals need {LEAST_REPLICATES} replicates at least; 0 is without"
+            )
+        return Question(_checked_ks(ks), _checked_metrics(metrics, profile), bootstrap)
+
+    def those_of(self, metrics: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(metric for metric in self.metrics if metric in metrics)
+
+    @property
+    def resampled(self) -> tuple[str, ...]:
+        """Metrics that are sums over rows, in a replicate as well."""
+        return tuple(metric for metric in self.metrics if metric not in PAIR_METRICS)
 
 
 def partial_metrics(
@@ -72,27 +128,89 @@ def partial_metrics(
     profile: LabelProfile,
     ks: Sequence[int] = (1, 3, 5, 10),
     metrics: Iterable[str] | None = None,
+    *,
+    bootstrap: int = REPLICATES,
+    row_keys: np.ndarray | None = None,
 ) -> PartialMetrics:
     """The part of some rows; label ids in `predictions` and Y are places in `profile` (see its `take`)."""
     positives = positives_of(Y)
     _check_together(predictions, positives, profile)
-    return _part(predictions, positives, profile, _checked_ks(ks), _checked_metrics(metrics, profile))
+    question = Question.checked(profile, ks, metrics, bootstrap)
+    return _added_parts(predictions, positives, profile, question, row_keys)
+
+
+def _added_parts(
+    predictions: Predictions, Y: Csr, profile: LabelProfile, question: Question, row_keys: np.ndarray | None
+) -> PartialMetrics:
+    """The parts of all blocks of rows."""
+    keys = np.arange(Y.shape[0]) if row_keys is None else row_keys
+    if keys.shape != (Y.shape[0],) or keys.dtype.kind != "i":
+        raise InputError(
+            f"row_keys {keys.dtype} {keys.shape} must be whole numbers, one per row ({Y.shape[0]})"
+        )
+    blocks = range(0, max(Y.shape[0], 1), _BLOCK_ROWS)
+    parts = (
+        _part(predictions.slice_rows(a, b), _slice(Y, a, b), profile, question, keys[a:b])
+        for a, b in ((start, min(start + _BLOCK_ROWS, Y.shape[0])) for start in blocks)
+    )
+    total = next(parts)
+    for part in parts:
+        total += part
+    return total
 
 
 def _part(
-    predictions: Predictions, Y: Csr, profile: LabelProfile, ks: tuple[int, ...], metrics: tuple[str, ...]
+    predictions: Predictions, Y: Csr, profile: LabelProfile, question: Question, row_keys: np.ndarray
 ) -> PartialMetrics:
-    truth = Truth.of(predictions.top(max(ks)), Y)
-    row_metrics = tuple(metric for metric in metrics if metric in ROW_METRICS)
-    label_metrics = tuple(metric for metric in metrics if metric in LABEL_METRICS)
+    ks, best = question.ks, predictions.top(max(question.ks))
+    truth = Truth.of(best, Y)
     counts = label_counts_of(predictions, truth, profile, ks)
-    return PartialMetrics(row_statistics(truth, profile, ks, row_metrics), counts, label_metrics)
+    label_metrics = question.those_of(LABEL_METRICS)
+    if not question.bootstrap:
+        rows = row_statistics(truth, profile, ks, question.those_of(ROW_METRICS))
+        return PartialMetrics(
+            rows, counts, label_metrics, _no_replicates(profile, question), np.empty(0, PAIR)
+        )
+    rows, replicates = _resampled(best, truth, profile, question, row_keys)
+    pairs = np.empty(0, PAIR)
+    if question.those_of(PAIR_METRICS):
+        pairs = label_pairs(best, truth, profile, ks, row_keys)
+    return PartialMetrics(rows, counts, label_metrics, replicates, pairs)
+
+
+def _resampled(
+    predictions: Predictions, truth: Truth, profile: LabelProfile, question: Question, row_keys: np.ndarray
+) -> tuple[MetricSums, Replicates]:
+    """The sums over rows and their replicates, in blocks as large as a matrix of weights may be."""
+    ks, metrics = question.ks, question.those_of(ROW_METRICS)
+    sums, replicates = MetricSums.zero(metrics, ks, profile.bin_names), _no_replicates(profile, question)
+    for start in range(0, truth.n_rows, RowResampling.MOST_ROWS):
+        stop = min(start + RowResampling.MOST_ROWS, truth.n_rows)
+        some, keys = predictions.slice_rows(start, stop), row_keys[start:stop]
+        resampling = RowResampling(
+            question.resampled, len(ks), len(profile.bin_names), some, keys, question.bootstrap
+        )
+        sums += row_statistics(truth.between(start, stop), profile, ks, metrics, resampling)
+        replicates += resampling.replicates()
+    return sums, replicates
+
+
+def _no_replicates(profile: LabelProfile, question: Question) -> Replicates:
+    n_bins = len(profile.bin_names)
+    return Replicates.zero(question.resampled, len(question.ks), n_bins, question.bootstrap)
 
 
 def finish_metrics(total: PartialMetrics, profile: LabelProfile) -> list[MetricRow]:
     """The metrics of the added parts of all partitions."""
+    return _finished(total, profile)[0]
+
+
+def _finished(total: PartialMetrics, profile: LabelProfile) -> tuple[list[MetricRow], Replicates]:
     sums = label_statistics(total.labels, profile, total.rows.ks, total.label_metrics)
-    return total.rows.to_rows() + with_all_labels(sums, profile).to_rows()
+    labels = with_all_labels(sums, profile)
+    deviations = pair_deviations(total.pairs, profile, total.rows.ks, total.replicates.count)
+    replicates = total.replicates.and_of(with_sample(deviations, labels))
+    return total.rows.to_rows(replicates) + labels.to_rows(replicates), replicates
 
 
 def positives_of(Y: Any) -> Csr:

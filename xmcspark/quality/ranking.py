@@ -58,5 +58,5 @@ def micro_f1_at_k(predictions: Predictions, Y_test: Any, k: int) -> float:
 def _value(
     metric: str, predictions: Predictions, Y_test: Any, k: int, profile: LabelProfile | None = None
 ) -> float:
-    rows = evaluate(predictions, Y_test, profile, ks=(k,), metrics=(metric,))
+    rows = evaluate(predictions, Y_test, profile, ks=(k,), metrics=(metric,), bootstrap=0)
     return next(row.value for row in rows if row.bin == "all" and row.metric == metric)

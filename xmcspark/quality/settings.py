@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xmcspark.config.setting import Rule, check_settings, setting
+from xmcspark.quality.bootstrap import LEAST_REPLICATES, REPLICATES
 from xmcspark.quality.propensity import PROPENSITY_PRESETS
 
 _SPLITS = ("train", "test")
@@ -47,6 +48,16 @@ class EvaluateSettings:
     )
     propensity_a: float | None = setting(None, "A in place of the preset's; null takes that.", minimum=0)
     propensity_b: float | None = setting(None, "B in place of the preset's; null takes that.", above=0)
+
+    bootstrap: int = setting(
+        REPLICATES,
+        "Resamples of the instances that 95% intervals are made of; 0 takes the normal approximation.",
+        rule=Rule(
+            lambda value: type(value) is int and (value == 0 or value >= LEAST_REPLICATES),
+            f"0, or {LEAST_REPLICATES} and more",
+        ),
+    )
+    errors: bool = setting(True, "Write the tables instance_errors and label_errors, for SQL.")
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xmcspark._native.csr import first_bad_row
 from xmcspark.errors import InputError
@@ -20,6 +21,22 @@ def csr_of_lists(indices: pa.Array, values: pa.Array | None, cols: int, name: st
     if bad is not None:
         raise InputError(f"{name}, row {bad[0]}: columns must be increasing and not negative, values finite")
     return Csr(indptr, columns, data, (len(indptr) - 1, cols))
+
+
+def csr_of_targets(labels: pa.Array, targets: pa.Array, cols: int, name: str = "labels") -> Csr:
+    """Rows of a `list<int32>` column of labels with the targets beside it: a row without targets has 1 for each."""
+    if targets.null_count == len(targets):
+        return csr_of_lists(labels, None, cols, name)
+    ones = csr_of_lists(labels, None, cols, name)
+    given = pc.is_valid(targets).to_numpy(zero_copy_only=False)
+    lengths, found = np.diff(ones.indptr), pc.list_value_length(targets).fill_null(0).to_numpy()
+    if (lengths[given] != found[given]).any():
+        row = int(np.flatnonzero(given & (lengths != found))[0])
+        raise InputError(f"{name}, row {row}: as many targets as labels are needed")
+    _, values = _parts(targets, np.float32, f"{name}: targets")
+    data = ones.data.copy()
+    data[np.repeat(given, lengths)] = values
+    return Csr(ones.indptr, ones.indices, data, ones.shape)
 
 
 def parts_of_lists(

@@ -29,6 +29,22 @@ def instance_hashes(texts: pa.Array, labels: pa.Array, relevance: pa.Array) -> n
     return hashes.view(np.int64)
 
 
+def augmented_hashes(
+    texts: pa.Array,
+    labels: pa.Array,
+    targets: pa.Array,
+    relevance: pa.Array,
+    partners: pa.Array | None = None,
+) -> np.ndarray:
+    """int64, of rows of the table `augmented`, as for instances, then targets, then the second texts."""
+    hashes = instance_hashes(texts, labels, relevance).view(np.uint64)
+    indptr, _, values = parts_of_lists(labels, targets)
+    fold_words(hashes, indptr, values.view(np.int32))
+    if partners is not None:
+        fold_bytes(hashes, *_bytes_of(partners))
+    return hashes.view(np.int64)
+
+
 def _bytes_of(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """(offsets, bytes) of a string column, which may be a slice of a larger one."""
     wide = texts.cast(pa.large_binary())

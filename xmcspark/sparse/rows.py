@@ -1,6 +1,8 @@
-"""Some rows of a matrix, in any order and with repeats."""
+"""Rows of matrices: some of them, in any order and with repeats, or those of several one below the other."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,3 +14,16 @@ def take_rows(matrix: Csr, rows: np.ndarray) -> Csr:
     taken = matrix.to_scipy()[rows]  # copies row by row: three times as fast as gathering entries
     indices = taken.indices.astype(np.int32, copy=False)
     return Csr(taken.indptr.astype(np.int64), indices, taken.data, (len(rows), matrix.shape[1]))
+
+
+def stacked_rows(parts: Sequence[Csr]) -> Csr:
+    """The rows of all parts, which have the same columns."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([np.diff(part.indptr) for part in parts])
+    return Csr(
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.data for part in parts]),
+        (len(counts), parts[0].shape[1]),
+    )

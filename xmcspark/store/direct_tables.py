@@ -10,17 +10,19 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from xmcspark.errors import InputError
 from xmcspark.store.session import slots_of
@@ -109,13 +111,13 @@ class FileRows:
 
     spark: SparkSession
     pieces: list[Piece]
-    in_paths: tuple[str, ...] = ()  # columns that are part of paths
+    where: _Columns
 
     def map(
         self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
     ) -> DataFrame:
         groups = _grouped(self.pieces, 1 if together else _TASKS_PER_SLOT * slots_of(self.spark))
-        read = partial(_read, groups, tuple(columns), self.in_paths, function)
+        read = partial(_read, groups, tuple(columns), self.where, function)
         return self.spark.range(0, len(groups), 1, len(groups)).mapInArrow(read, schema)
 
     def count(self) -> int:
@@ -123,31 +125,103 @@ class FileRows:
 
     def some_texts(self, column: str, most: int) -> list[str | None]:
         found: list[str | None] = []
-        for batch in _batches(self.pieces, (column,), self.in_paths):
+        for batch in _batches(self.pieces, (column,), self.where):
             found += batch.column(0)[: most - len(found)].to_pylist()
             if len(found) == most:
                 break
         return found
 
 
+@dataclass(frozen=True)
+class SomeRows:
+    """Those of some rows that are kept. `keep`: a flag for each row of a batch with the columns `by`."""
+
+    rows: Rows
+    by: tuple[str, ...]
+    keep: Callable[[pa.RecordBatch], np.ndarray]
+
+    def map(
+        self, columns: Sequence[str], function: ArrowFunction, schema: Any, together: bool = False
+    ) -> DataFrame:
+        every = tuple(dict.fromkeys((*columns, *self.by)))
+        chosen = partial(_kept, self.keep, tuple(columns), function)
+        return self.rows.map(every, chosen, schema, together)
+
+    def count(self) -> int:
+        counted = self.map((), _counted, "rows bigint").agg(F.sum("rows").alias("rows")).first()
+        return int(counted["rows"] or 0) if counted is not None else 0
+
+    def some_texts(self, column: str, most: int) -> list[str | None]:
+        """Of all rows: whoever asks for a few wants to know what they are like."""
+        return self.rows.some_texts(column, most)
+
+
+def _kept(
+    keep: Callable[[pa.RecordBatch], np.ndarray],
+    columns: tuple[str, ...],
+    function: ArrowFunction,
+    batches: Batches,
+) -> Batches:
+    yield from function(batch.filter(pa.array(keep(batch))).select(list(columns)) for batch in batches)
+
+
+def _counted(batches: Batches) -> Batches:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array([batch.num_rows], pa.int64())], names=["rows"])
+
+
 def rows_of_table(context: Context, table: str, split: str | None = None) -> Rows:
     """The rows of a table of the run; of one split, if it has splits."""
-    local = context.fs.local_path(context.run.table(table))
-    if local is None:
-        frame = read_table(context.spark, context.run, table)
+    return rows_of_tables(context, (table,), split)
+
+
+def rows_of_tables(context: Context, tables: Sequence[str], split: str | None = None) -> Rows:
+    """The rows of tables of the run, one table after the other. Columns that one of them lacks are null there."""
+    if any(context.fs.local_path(context.run.table(table)) is None for table in tables):
+        frames = [read_table(context.spark, context.run, table) for table in tables]
+        frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         return FrameRows(frame if split is None else frame.where(F.col("split") == split))
+    files = [file for table in tables for file in _files_of(context, table, split)]
+    (in_paths,) = {TABLES[table].partitioned_by for table in tables}
+    types = {field.name: field.type for table in tables for field in to_arrow_schema(TABLES[table].schema)}
+    return rows_of_files(context.spark, files, in_paths, types)
+
+
+def _files_of(context: Context, table: str, split: str | None) -> list[str]:
+    local = context.fs.local_path(context.run.table(table))
+    assert local is not None
     only = None if split is None else f"split={split}"
     files = []
     for path in sorted(Path(local).rglob("*.parquet")):
         inside = path.relative_to(local).parts
         if not any(part.startswith(("_", ".")) for part in inside) and (only is None or only in inside):
             files.append(str(path))
-    return rows_of_files(context.spark, files, TABLES[table].partitioned_by)
+    return files
 
 
-def rows_of_files(spark: SparkSession, files: Sequence[str], in_paths: tuple[str, ...] = ()) -> FileRows:
-    """The rows of Parquet files on a disk that all tasks see."""
-    return FileRows(spark, [piece for file in files for piece in _pieces(file)], in_paths)
+def rows_of_files(
+    spark: SparkSession,
+    files: Sequence[str],
+    in_paths: tuple[str, ...] = (),
+    types: dict[str, pa.DataType] | None = None,
+) -> FileRows:
+    """The rows of Parquet files on a disk that all tasks see. Columns of `types` that a file lacks are null."""
+    return FileRows(
+        spark, [piece for file in files for piece in _pieces(file)], _Columns(in_paths, types or {})
+    )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns are not in the files themselves."""
+
+    in_paths: tuple[str, ...]
+    types: dict[str, pa.DataType]  # of columns that files may lack
+
+    def absent(self, wanted: Sequence[str], stored: Sequence[str]) -> dict[str, pa.DataType]:
+        """Of the wanted columns those that a file lacks, with their types."""
+        missing = [name for name in wanted if name in self.types and name not in self.in_paths]
+        return {name: self.types[name] for name in missing if name not in stored}
 
 
 @dataclass(frozen=True)
@@ -192,33 +266,31 @@ def _grouped(pieces: list[Piece], tasks: int) -> list[list[Piece]]:
 def _read(
     groups: list[list[Piece]],
     columns: tuple[str, ...],
-    in_paths: tuple[str, ...],
+    where: _Columns,
     function: ArrowFunction,
     tasks: Batches,
 ) -> Batches:
     numbers = [number for batch in tasks for number in batch.column(0).to_pylist()]
-    yield from function(
-        _batches([piece for number in numbers for piece in groups[number]], columns, in_paths)
-    )
+    yield from function(_batches([piece for number in numbers for piece in groups[number]], columns, where))
 
 
-def _batches(pieces: list[Piece], columns: tuple[str, ...], in_paths: tuple[str, ...]) -> Batches:
-    stored = [name for name in columns if name not in in_paths]
+def _batches(pieces: list[Piece], columns: tuple[str, ...], where: _Columns) -> Batches:
     for piece in pieces:
         of_path = dict(part.split("=", 1) for part in Path(piece.path).parts if "=" in part)
         with _named(piece.path), pq.ParquetFile(piece.path) as file:
+            absent = where.absent(columns, file.schema_arrow.names)
+            stored = [name for name in columns if name not in (*where.in_paths, *absent)]
             for batch in _inside(
                 file.iter_batches(_BATCH_ROWS, row_groups=[piece.group], columns=stored), piece
             ):
-                arrays = [
-                    batch.column(name)
-                    if name in stored
-                    else pa.array([of_path[name]], pa.string()).take(
-                        pa.array([0] * batch.num_rows, pa.int32())
-                    )
-                    for name in columns
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+                found = {name: batch.column(name) for name in stored}
+                found |= {name: pa.nulls(batch.num_rows, kind) for name, kind in absent.items()}
+                found |= {
+                    name: pa.repeat(pa.scalar(of_path[name], pa.string()), batch.num_rows)
+                    for name in where.in_paths
+                    if name in columns
+                }
+                yield pa.RecordBatch.from_arrays([found[name] for name in columns], names=list(columns))
 
 
 def _inside(batches: Iterator[pa.RecordBatch], piece: Piece) -> Batches:

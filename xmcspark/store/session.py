@@ -65,6 +65,14 @@ def task_threads(spark: SparkSession) -> int:
     return int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
 
 
+def threads_of_few(spark: SparkSession, tasks: int) -> int:
+    """Threads for each of a few tasks that run alone: all of them may be on one executor, whose other cores idle."""
+    context = spark.sparkContext
+    cores = context.getConf().get("spark.executor.cores") or "1"
+    local = (context.master or "").startswith("local")
+    return max(task_threads(spark), (context.defaultParallelism if local else int(cores)) // max(1, tasks))
+
+
 @contextmanager
 def session_settings(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
     """Settings of Spark SQL for the jobs that run inside."""

@@ -36,9 +36,16 @@ class Stage:
     run: Callable[[Context], None]
     external: Callable[[Context], Any] | None = None  # what it reads from outside the run, by listing
     writes_of: Callable[[Config], tuple[str, ...]] | None = None  # which of `writes` a configuration asks for
+    more_keys_of: Callable[[Config], tuple[str, ...]] | None = (
+        None  # further settings that decide, with some others
+    )
 
     def written(self, config: Config) -> tuple[str, ...]:
         return self.writes if self.writes_of is None else self.writes_of(config)
+
+    def deciding_keys(self, config: Config) -> tuple[str, ...]:
+        more = () if self.more_keys_of is None else self.more_keys_of(config)
+        return (*self.config_keys, *more)
 
 
 @dataclass
@@ -132,7 +139,7 @@ def stage_key(stage: Stage, context: Context) -> str:
     identity = [
         stage.name,
         stage.version,
-        {key: _setting(settings, key) for key in stage.config_keys},
+        {key: _setting(settings, key) for key in stage.deciding_keys(context.config)},
         inputs,
         outside,
         base,

@@ -93,6 +93,36 @@ TABLES: dict[str, Table] = dict(
             """,
         ),
         _table(
+            "cooccurrence",
+            "Which labels instances have together: rows of G = YᵀY (paper 5, eq. 1.5).",
+            "label",
+            """
+            label       | int           | the label j
+            neighbours  | array<int>    | labels that instances have together with it, itself included, increasing
+            counts      | array<bigint> | G_ij: training instances that have both
+            probability | array<float>  | G_ij / G_jj: how likely an instance that has this label has the other
+            """,
+        ),
+        _table(
+            "augmented",
+            "Training instances that were made, not observed: texts of labels with soft targets, or mixtures.",
+            "split id",
+            """
+            id           | string       | key of the instance, unlike any of an observed one
+            split        | string       | train
+            origin       | string       | what made it: gandalf, self, glas, mixup, label-mixup
+            label        | int          | the label whose text it is; null for mixtures
+            text         | string       | the text
+            labels       | array<int>   | its labels, increasing
+            targets      | array<float> | how true each of them is, above 0 and at most 1
+            relevance    | array<float> | of each of its labels, above 0
+            partner_text | string       | a second text that is mixed in, feature by feature; null for none
+            mix          | float        | the share of the first text in a mixture; null for none
+            row_hash     | bigint       | of text, labels, targets, relevance and mixture: changes when any of them does
+            """,
+            ("split",),
+        ),
+        _table(
             "vocabulary",
             "The features of texts.",
             "feature",
@@ -115,6 +145,7 @@ TABLES: dict[str, Table] = dict(
             indices   | array<int>   | features, increasing
             values    | array<float> | their values
             labels    | array<int>   | as in instances
+            targets   | array<float> | how true each label is, as in augmented; null where each is 1
             relevance | array<float> | as in instances
             row_key   | bigint       | xxhash64 of the id: rows are trained in the order of row_key, row_hash
             row_hash  | bigint       | as in instances
@@ -227,6 +258,42 @@ TABLES: dict[str, Table] = dict(
             low    | double | lower end of its 95% interval
             high   | double | upper end
             n      | bigint | instances, labels or positives it is over
+            """,
+        ),
+        _table(
+            "instance_errors",
+            "What was missed for each evaluated instance, and what was said before the first right label.",
+            "split id",
+            """
+            id        | string     | the instance
+            split     | string     | train or test
+            method    | string     | the method that predicted
+            actual    | int        | its true labels, without those excluded for it
+            hits      | int        | of those among the first k predictions, k the largest of evaluate.ks
+            first_hit | int        | rank of the first right one, 1 is the best; null if none is among the first k
+            score     | float      | of its first prediction; null without predictions
+            missed    | array<int> | true labels that are not among the first k, increasing
+            wrong     | array<int> | predictions before the first right one, or all k if none is right, best first
+            """,
+        ),
+        _table(
+            "label_errors",
+            "How often each label was true, predicted and both among evaluated instances; labels that were neither "
+            "are left out.",
+            "split label k",
+            """
+            label          | int           | the label
+            split          | string        | train or test
+            method         | string        | the method that predicted
+            k              | int           | predictions counted per instance
+            positives      | bigint        | training instances that have it
+            actual         | bigint        | evaluated instances that have it
+            predicted      | bigint        | instances for which it is among the first k predictions
+            hits           | bigint        | of those, instances that have it
+            precision      | double        | hits / predicted; null if never predicted
+            recall         | double        | hits / actual; null if never true
+            confused_with  | array<int>    | at the largest k: what was said most often where it was missed, best first
+            confused_times | array<bigint> | instances in which each of those was
             """,
         ),
         _table(

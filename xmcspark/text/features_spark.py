@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from xmcspark.labels.mixup import mixed_rows
 from xmcspark.sparse.arrow import lists_of_csr
+from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.row_hash import text_hashes
 from xmcspark.store.direct_tables import Measure, Rows, empty_rows_of, entries_of, write_mapped
 from xmcspark.store.session import task_threads
@@ -25,7 +28,8 @@ from xmcspark.text.tfidf import Tfidf
 from xmcspark.text.vocabulary_spark import ArrowFunction, Batches
 
 LOOKUP = "bundle/tfidf"
-_CARRIED = ("labels", "relevance", "row_hash")
+_CARRIED = ("labels", "targets", "relevance", "row_hash")
+_MIXTURE = ("partner_text", "mix")
 _NAMES = TABLES["features"].names
 _MEASURES = {
     "nnz": entries_of("indices"),
@@ -77,7 +81,12 @@ def write_features(context: Context, instances: Rows) -> dict[str, float]:
     folder = send_folder(context.spark, context.fs, context.folder(LOOKUP), context.key)
     transform = _transforming(folder, uuid.uuid4().hex, task_threads(context.spark))
     context.rows["features"], found = write_mapped(
-        context, "features", instances, transform, _MEASURES, columns=("id", "split", "text", *_CARRIED)
+        context,
+        "features",
+        instances,
+        transform,
+        _MEASURES,
+        columns=("id", "split", "text", *_CARRIED, *_MIXTURE),
     )
     return {"nnz": int(found["nnz"]), "empty": int(found["empty"]), "largest": found["largest"]}
 
@@ -88,7 +97,7 @@ def _transforming(folder: SideFolder, version: str, threads: int) -> ArrowFuncti
     def transform(batches: Batches) -> Iterator[pa.RecordBatch]:
         model = _opened(str(folder.path()), version, threads)
         for batch in batches:
-            indices, values = lists_of_csr(model.rows(batch.column("text")))
+            indices, values = lists_of_csr(_rows(model, batch))
             found = {
                 **{name: batch.column(name) for name in batch.schema.names},
                 "indices": indices,
@@ -98,6 +107,14 @@ def _transforming(folder: SideFolder, version: str, threads: int) -> ArrowFuncti
             yield pa.record_batch([found[name] for name in _NAMES], names=_NAMES)
 
     return transform
+
+
+def _rows(model: Tfidf, batch: pa.RecordBatch) -> Csr:
+    X, mix = model.rows(batch.column("text")), batch.column("mix")
+    if mix.null_count == len(mix):
+        return X
+    share = mix.fill_null(1.0).to_numpy(zero_copy_only=False).astype(np.float32)
+    return mixed_rows(X, model.rows(batch.column("partner_text").fill_null("")), share)
 
 
 @lru_cache(maxsize=1)

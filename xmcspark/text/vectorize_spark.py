@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xmcspark.errors import InputError
-from xmcspark.store.direct_tables import rows_of_table
+from xmcspark.labels.training_rows_spark import vectorized_rows, vocabulary_rows
 from xmcspark.store.progress import tell
 from xmcspark.store.stage import Context, Stage
 from xmcspark.text.base_vocabulary_spark import base_vocabulary
@@ -15,7 +15,7 @@ from xmcspark.text.vocabulary_spark import write_vocabulary
 def vectorize(context: Context) -> None:
     settings = context.config.text
     settings.check()
-    training = rows_of_table(context, "instances", "train")
+    training = vocabulary_rows(context)
     documents = training.count()
     if documents == 0:
         raise InputError(f"table instances has no rows of split train: {NO_DOCUMENTS}")
@@ -26,7 +26,7 @@ def vectorize(context: Context) -> None:
     tell(context.stage.name, "building the text model")
     write_lookup(context, learned.features, max(documents, base.documents if base else 0))
     tell(context.stage.name, "turning texts into rows")
-    seen = write_features(context, rows_of_table(context, "instances"))
+    seen = write_features(context, vectorized_rows(context))
     context.note(
         documents=documents,
         features=learned.features,
@@ -47,9 +47,9 @@ def _size(context: Context, name: str) -> int:
 
 STAGE = Stage(
     "vectorize",
-    1,
-    ("text", "refresh.mode"),
-    reads=("instances",),
+    2,
+    ("text", "augment.in_vocabulary", "refresh.mode", "seed"),
+    reads=("instances", "augmented"),
     writes=("vocabulary", "features", f"{LOOKUP}/"),
     run=vectorize,
 )

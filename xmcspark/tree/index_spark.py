@@ -14,16 +14,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from xmcspark.errors import ConfigError, InputError
-from xmcspark.labels.instance_cap import InstanceCap
-from xmcspark.labels.pifa_spark import (
-    CAP_KIND,
+from xmcspark.labels.block_sums_spark import (
     GROUP_ROWS,
-    LABEL_ROWS,
-    PifaPlan,
+    PART_COLUMNS,
+    PARTS_PER_BATCH,
     block_size_for,
-    label_rows,
-    routed_sums,
 )
+from xmcspark.labels.instance_cap import InstanceCap
+from xmcspark.labels.pifa_spark import CAP_KIND, LABEL_ROWS, PifaPlan, label_rows, routed_sums
 from xmcspark.sparse.spgemm import exact_grid
 from xmcspark.store.arrays import save_arrays
 from xmcspark.store.direct_tables import (
@@ -35,7 +33,7 @@ from xmcspark.store.direct_tables import (
     write_mapped,
 )
 from xmcspark.store.progress import tell
-from xmcspark.store.session import arrow_batch, slots_of, task_threads
+from xmcspark.store.session import arrow_batch, slots_of, task_threads, threads_of_few
 from xmcspark.store.side_files import SideFolder, send_made_folder
 from xmcspark.store.stage import Context, Stage
 from xmcspark.tree.build import cut_for_sample, tree_over
@@ -63,7 +61,6 @@ from xmcspark.tree.units import plan_units, save_units, units_of_nodes
 
 log = logging.getLogger(__name__)
 
-_PARTS_PER_BATCH = 512  # payloads of label sums or label rows, of some ten kilobytes each
 _CENTRES_PER_BATCH = 16  # payloads of centres, of up to some megabytes each
 _ENTRY_BYTES = 24  # of Z in the task that clusters: as it came, in order, and what puts it in order
 
@@ -148,8 +145,12 @@ def _write_label_features(
     settings, spark = context.config.pifa, context.spark
     active = context.read("labels").where("active")
     block = block_size_for(labels.ids)
+    made = context.noted("augment")
+    augmented = context.config.augment.in_pifa or made["observed_share"] == 0  # nothing else is trained on
+    # A label may be among the targets of every row that an augmentation made.
+    most = labels.most_positives + (int(made["rows"]) if augmented else 0)
     plan = PifaPlan(
-        grid=exact_grid(1.0, largest, labels.most_positives),
+        grid=exact_grid(1.0, largest, most),
         features=features,
         label_ids=labels.ids,
         max_features=settings.max_features,
@@ -158,12 +159,21 @@ def _write_label_features(
         threads=task_threads(context.spark),
         block_size=block,
         group_rows=GROUP_ROWS,
+        augmented=augmented,
     )
     tasks = min(-(-labels.ids // block), 3 * slots_of(spark))
-    with arrow_batch(spark, _PARTS_PER_BATCH):
-        sums = routed_sums(rows, active, plan, tasks)
+    with (
+        arrow_batch(spark, PARTS_PER_BATCH),
+        routed_sums(context, rows, active, plan, tasks) as sums,
+    ):
         context.rows["label_features"], found = write_mapped(
-            context, "label_features", sums, label_rows(plan), _MEASURES, schema=LABEL_ROWS
+            context,
+            "label_features",
+            sums,
+            label_rows(plan),
+            _MEASURES,
+            columns=PART_COLUMNS,
+            schema=LABEL_ROWS,
         )
     counts = {name: int(value) for name, value in found.items()}
     context.note(
@@ -207,7 +217,7 @@ def _built_trees(
         return _built_from_sample(context, Z, plan, sampled, entries)
     cut = build_cut(plan, entries)
     context.note(build_cut=cut, tree_task_bytes=entries * _ENTRY_BYTES)
-    built = _scratched(context, whole_trees(Z, plan, cut), "trees")
+    built = _scratched(context, whole_trees(Z, _of_few_tasks(context, plan), cut), "trees")
     found, ids = collected(built)
     assert ids is not None  # member 0 returns them
     tops = [found[member, -1] for member in range(members)]
@@ -215,12 +225,17 @@ def _built_trees(
         with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
             save_cut(tops, ids, Path(work))
             clusters = SavedClusters(send_made_folder(context, Path(work), "cut"))
-        with arrow_batch(context.spark, _PARTS_PER_BATCH):
+        with arrow_batch(context.spark, PARTS_PER_BATCH):
             below = _scratched(context, sub_trees(Z, plan, cut, clusters), "sub_trees")
         parts, _ = collected(below)
         tops = [joined_tree(top, parts, member) for member, top in enumerate(tops)]
         built = built.unionByName(below)
     return [LabelTree(tree.child_ptr, ids[tree.labels]) for tree in tops], built
+
+
+def _of_few_tasks(context: Context, plan: TreePlan) -> TreePlan:
+    """For the step in which each member has one task."""
+    return replace(plan, params=replace(plan.params, threads=threads_of_few(context.spark, plan.members)))
 
 
 def _built_from_sample(
@@ -230,11 +245,11 @@ def _built_from_sample(
     ids = label_ids(Z)
     with (
         tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work,
-        arrow_batch(context.spark, _PARTS_PER_BATCH),
+        arrow_batch(context.spark, PARTS_PER_BATCH),
     ):
         save_ids(ids, Path(work) / "ids")
         numbers = send_made_folder(context, Path(work) / "ids", "ids")
-        built = _scratched(context, meta_trees(Z, plan, cut, numbers), "trees")
+        built = _scratched(context, meta_trees(Z, _of_few_tasks(context, plan), cut, numbers), "trees")
         splits = collected_splits(built)
         for member, of_member in enumerate(splits):
             of_member.save(Path(work) / "splits" / str(member))
@@ -306,8 +321,8 @@ def _scratched(context: Context, frame: DataFrame, name: str) -> DataFrame:
 
 STAGE = Stage(
     "index",
-    1,
-    ("pifa", "tree", "ensemble.members", "seed", "train.max_rows"),
+    2,
+    ("pifa", "augment.in_pifa", "tree", "ensemble.members", "seed", "train.max_rows"),
     reads=("features", "labels"),
     writes=("label_features", "tree_nodes", "tree_labels", "tree/"),
     run=index,

@@ -143,8 +143,9 @@ def units_of_nodes(tree: LabelTree, units: list[Unit]) -> np.ndarray:
     return owner
 
 
-def unit_bytes(unit: Unit, n_features: int, depth: int, threads: int = 1) -> int:
-    """Memory that training the unit takes at most, by estimate. `depth` is that of the whole tree.
+def unit_bytes(unit: Unit, n_features: int, depth: int, threads: int = 1, soft_share: float = 0.0) -> int:
+    """Memory that training the unit takes at most, by estimate. `depth` is that of the whole tree, `soft_share` of its
+    rows have targets below 1 or a weight.
 
     Its rows, the targets of each level, what the solver needs for the largest node (the top one) and the matchers.
     The interpreter and its libraries come on top.
@@ -157,6 +158,9 @@ def unit_bytes(unit: Unit, n_features: int, depth: int, threads: int = 1) -> int
     targets = 20 * unit.targets + 8 * rows * levels  # entries of Y, and the rows of each node
     problem = 8 * nnz + 24 * rows
     lanes = 64 * vectors * features + (32 + 64 * vectors) * rows
+    lanes += int(soft_share * rows) * (
+        32 + 64 * vectors + 2 * 192
+    )  # a second example, and costs of their own
     scratch = 4 * n_features
     # About one weight for two entries of each level survives (measured), in pieces and then in one array.
     weights = 8 * min(2 * unit.matchers * features, nnz * levels)
