@@ -69,3 +69,5 @@ def test_everything_arrives_once_and_in_order(spark, tmp_path, monkeypatch, thro
     assert sorted(everything) == sorted([f"a{n}" * 3 for n in range(100)] + [f"b{n}" * 3 for n in range(5)])
     assert sum(len(set(row.blocks)) for row in found) == 7  # no block in two tasks
     assert not list(Path(tmp_path).rglob("*.arrow"))  # nothing is left behind
+    sent = sum(map(len, everything))
+    assert sum(context.exchanged) > sent if through == "files" else not context.exchanged

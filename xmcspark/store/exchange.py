@@ -5,6 +5,7 @@ pass through the JVM. Elsewhere it is Spark's shuffle; who receives what, and in
 from __future__ import annotations
 
 import mmap
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +23,8 @@ from xmcspark.store.direct_tables import ArrowFunction, Batches, FrameRows, Mapp
 from xmcspark.store.stage import Context
 
 MOST_RECEIVERS = 256  # through files: a task has one open for each
-_SENT = "receiver int, file string"
-_SENT_ARROW = pa.schema([("receiver", pa.int32()), ("file", pa.string())])
+_SENT = "receiver int, file string, bytes bigint"
+_SENT_ARROW = pa.schema([("receiver", pa.int32()), ("file", pa.string()), ("bytes", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ def exchanged(
             write = partial(_write, folder, delivery, sender.function)
             for row in sender.rows.map(sender.columns, write, _SENT).collect():
                 files[row["receiver"]].append(row["file"])
+                context.exchanged.append(row["bytes"])
         yield DeliveredRows(context.spark, files, delivery.order)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -102,8 +104,10 @@ def _write(folder: str, delivery: Delivery, function: ArrowFunction, batches: Ba
     for stream in streams.values():
         stream.close()
     if paths:
-        columns = [pa.array(list(paths), pa.int32()), pa.array(list(paths.values()), pa.string())]
-        yield pa.RecordBatch.from_arrays(columns, schema=_SENT_ARROW)
+        sizes = [os.path.getsize(path) for path in paths.values()]
+        columns = (list(paths), list(paths.values()), sizes)
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, _SENT_ARROW, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_SENT_ARROW)
 
 
 def _read(

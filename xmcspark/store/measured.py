@@ -1,5 +1,6 @@
 """What a stage took of the session: tasks at a time, and the bytes that its shuffles wrote, as Spark's own pages count
-them. Recorded with the stage, so that `plan` can be calibrated from runs and compared with them."""
+them, and those that went through files in their place. Recorded with the stage, so that `plan` can be calibrated from
+runs and compared with them."""
 
 from __future__ import annotations
 
@@ -22,12 +23,13 @@ class Meter:
         self._spark = spark
         self._last = max(_shuffled(spark) or (), default=-1)
 
-    def read(self) -> dict[str, int]:
-        """For the stage's record."""
+    def read(self, exchanged: int = 0) -> dict[str, int]:
+        """For the stage's record. `exchanged`: bytes that went through files instead (store/exchange.py)."""
         found = {"slots": slots_of(self._spark), "threads": task_threads(self._spark)}
         shuffled = _shuffled(self._spark)
         if shuffled is not None:
-            found["shuffle_bytes"] = sum(size for stage, size in shuffled.items() if stage > self._last)
+            since = sum(size for stage, size in shuffled.items() if stage > self._last)
+            found["shuffle_bytes"] = since + exchanged
         return found
 
 

@@ -50,7 +50,9 @@ def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, s
     started, meter = time.monotonic(), Meter(spark)
     with Progress(spark, stage.name):
         stage.run(context)
-    record = replace(record_of(context, time.monotonic() - started), measured=meter.read())
+    record = replace(
+        record_of(context, time.monotonic() - started), measured=meter.read(sum(context.exchanged))
+    )
     run.finish(record)
     rows = ", ".join(f"{table} {count:,}" for table, count in record.rows.items())
     log.info("%s: done in %.1f s%s", stage.name, record.seconds, f" ({rows})" if rows else "")

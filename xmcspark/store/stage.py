@@ -60,6 +60,7 @@ class Context:
     key: str = ""  # of the stage, once it is known
     notes: dict[str, Any] = field(default_factory=dict)  # for the manifest: counts, cuts, estimates
     rows: dict[str, int] = field(default_factory=dict)  # of each table written
+    exchanged: list[int] = field(default_factory=list)  # bytes that tasks sent each other through files
 
     @property
     def fs(self) -> Filesystem:
