@@ -93,7 +93,7 @@ def _summary(report: ReportData) -> dict[str, Any]:
 
 
 def _print_overview(run: Run, outcomes: list[Outcome], report: ReportData) -> None:
-    place = run.fs.local_path(run.uri) or run.uri
+    place, root = (run.fs.local_path(uri) or uri for uri in (run.uri, run.root))
     print(f"\n{summary_table(outcomes)}\n")
     if report.metrics:
         print(f"{metrics_text(report.metrics)}\n")
@@ -105,8 +105,8 @@ def _print_overview(run: Run, outcomes: list[Outcome], report: ReportData) -> No
         f"\ntables   {place}/tables\nreport   {place}/report.html\nsummary  {place}/summary.json\n"
         f"bundle   {place}/bundle\n\n"
         f"Next: {_next_step(run)}\n"
-        "or look into a table:\n"
-        f"  spark.read.parquet({place + '/tables/tree_nodes'!r}).orderBy('path').show()"
+        "or ask the run in SQL (docs/cookbook.md):\n"
+        f"  ./spark-submit.sh sql --root {root} --run {run.id}"
     )
 
 
@@ -121,5 +121,5 @@ def _next_step(run: Run) -> str:
     local = run.fs.local_path(bundle)
     ask = f"import xmcspark; xmcspark.load({local or 'bundle'!r}).predict(['a query'], k=3)"
     if local is not None:
-        return f"ask the model from Python, without Spark:\n  {ask}"
+        return f"ask the model from Python (.venv/bin/python), without Spark:\n  {ask}"
     return f"copy the model to a disk and ask it from Python, without Spark:\n  hadoop fs -get {bundle} bundle\n  {ask}"

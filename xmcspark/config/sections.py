@@ -18,7 +18,7 @@ def _is_day(value: Any) -> bool:
         return False
 
 
-_DAY = Rule(_is_day, "a day such as 2026-01-31, or null")
+_DAY = Rule(_is_day, "a day such as 2026-01-31")
 
 
 @dataclass(frozen=True)

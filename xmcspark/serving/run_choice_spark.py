@@ -32,7 +32,7 @@ def chosen_run(spark: SparkSession, config: Config) -> Run:
     known = (
         f"its runs are {', '.join(runs)}: name one with --run"
         if runs
-        else "it has no runs: run refresh first"
+        else "it has no runs: give the root of your runs with --root or --config, or run refresh first"
     )
     raise StoreError(f"{what}; {known}")
 
