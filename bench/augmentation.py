@@ -1,9 +1,10 @@
 """What augmentation does to the quality of XR-Linear: each variant of paper 5's tables 1.2, 1.6 and 1.7 and of figure
 1.4 beside no augmentation, on the test split of a dataset.
 
-    .venv/bin/python -m bench.augmentation --data DIR [--data DIR ...] [--variants none,gandalf] [--json OUT]
+    .venv/bin/python -m bench.augmentation --data DIR [--data DIR ...] [--variants none,gandalf] [--json OUT [--resume]]
 
-By the library alone: the stages on Spark give the same model. Exclusions of the dataset hold."""
+By the library alone: the stages on Spark give the same model. Exclusions of the dataset hold. OUT is written after each
+variant; with --resume those that it has are not measured again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,24 @@ def _cell(metric: str, value: float, plain: float | None) -> str:
     return f"{100 * value:.2f} ({100 * (value / plain - 1):+.1f}%)"
 
 
+def _missing(data: str, variants: Sequence[str], threads: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each of these variants with its metrics; the data is read only if there are any."""
+    if not variants:
+        return
+    name, dataset = inputs.load(data, None, 0)
+    task, config = task_of(dataset), default_config()
+    for variant in variants:
+        print(f"{name}: {variant}", file=sys.stderr, flush=True)
+        yield variant, measured(task, config, VARIANTS[variant], threads)
+
+
+def _write(results: dict[str, Any], file: Path) -> None:
+    """Whole or not at all: a later --resume reads it."""
+    unfinished = file.with_name(f".{file.name}")
+    unfinished.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished.replace(file)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -140,23 +159,26 @@ def main(arguments: list[str] | None = None) -> int:
         "--variants", default=",".join(VARIANTS), help="by name, comma-separated (default all)"
     )
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", help="file for the results")
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--resume", action="store_true", help="keep what the file of --json has")
     options = parser.parse_args(arguments)
+    if options.resume and options.json is None:
+        parser.error("--resume needs --json OUT: the file with the results so far")
     chosen = options.variants.split(",")
     if unknown := [name for name in chosen if name not in VARIANTS]:
         parser.error(f"unknown variant {', '.join(unknown)}: choose from {', '.join(VARIANTS)}")
     every: dict[str, Any] = {"machine": describe(), "data": {}}
+    if options.resume and options.json.exists():
+        every = json.loads(options.json.read_text())
     for data in options.data:
-        name, dataset = inputs.load(data, None, 0)
-        task, config = task_of(dataset), default_config()
-        results: dict[str, dict[str, float]] = {}
-        for variant in chosen:
-            print(f"{name}: {variant}", file=sys.stderr, flush=True)
-            results[variant] = measured(task, config, VARIANTS[variant], options.threads)
-        print(f"## {name}\n\n{table(results)}\n", flush=True)
-        every["data"][name] = results
-    if options.json is not None:
-        Path(options.json).write_text(json.dumps(every, indent=1) + "\n")
+        results = every["data"].setdefault(Path(data).name, {})
+        for variant, found in _missing(
+            data, [name for name in chosen if name not in results], options.threads
+        ):
+            results[variant] = found
+            if options.json is not None:
+                _write(every, options.json)
+        print(f"## {Path(data).name}\n\n{table({name: results[name] for name in chosen})}\n", flush=True)
     return 0
 
 

@@ -14,7 +14,7 @@ def precision(top: np.ndarray, Y: sp.csr_matrix, exclude: sp.csr_matrix | None =
     if top.shape[0] != Y.shape[0]:
         raise ValueError(f"{top.shape[0]} rows of predictions for {Y.shape[0]} instances")
     if exclude is not None:
-        top = _without(top, exclude)
+        top = without(top, exclude)
     hits = _stored(Y, top)
     return {f"P@{k}": float(hits[:, :k].sum() / (k * max(len(top), 1))) for k in CUTS}
 
@@ -49,7 +49,7 @@ def _stored(matrix: sp.csr_matrix, top: np.ndarray) -> np.ndarray:
     return found
 
 
-def _without(top: np.ndarray, exclude: sp.csr_matrix) -> np.ndarray:
+def without(top: np.ndarray, exclude: sp.csr_matrix) -> np.ndarray:
     """`top` with excluded labels taken out and the rest moved up."""
     gone = _stored(exclude, top) | (top < 0)
     order = np.argsort(gone, axis=1, kind="stable")

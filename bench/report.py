@@ -9,7 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.table import growth_table, quality_table, spark_table, steps_table, tree_levels_table
+from bench.table import (
+    bundle_table,
+    growth_table,
+    marginal_table,
+    quality_table,
+    spark_table,
+    steps_table,
+    tree_levels_table,
+)
 
 _LEGEND = """Written by `python -m bench.report`; do not edit. Medians over the repeats of a run, systems
 interleaved, each in its own process and environment. In brackets: how many times xmcspark's number (above 1,
@@ -24,11 +32,17 @@ inputs included."""
 _GROWTH = """CPU seconds of xmcspark on generated data of growing size; in brackets: what doubling instances
 and labels costs, from the size to its left."""
 
+_MARGINAL = """What more data costs, from text to model: the library in one process, which leaves nothing but a model
+in memory (`xmcspark`), the library reading the corpus from Parquet and writing the tables and the bundle that the job
+leaves (`xmcspark-tables`), and the job on Spark. The last two columns divide by what the first two take more."""
+
 
 def render(results: list[dict[str, Any]]) -> str:
     """The whole of RESULTS.md."""
     parts = ["# Results of the bench", _LEGEND]
     parts += [_section(result) for result in results]
+    if marginal := marginal_table(results):
+        parts += ["## What Spark costs", _MARGINAL, marginal]
     growing = growth_table(results)
     if growing:
         parts += ["## Growth", _GROWTH, growing]
@@ -47,7 +61,10 @@ def _section(result: dict[str, Any]) -> str:
         f"{machine['memory_gb']} GB, {machine['system']}, Python {machine['python']}."
     )
     tables = [steps_table(result, key) for key in ("cpu_s", "wall_s", "peak_mb")]
-    tables += filter(None, (quality_table(result), spark_table(result), tree_levels_table(result)))
+    tables += filter(
+        None,
+        (quality_table(result), spark_table(result), bundle_table(result), tree_levels_table(result)),
+    )
     failed = [f"Failed: {name}: {reason.splitlines()[-1]}" for name, reason in result["failures"].items()]
     return "\n\n".join([title, facts, *tables, *failed])
 

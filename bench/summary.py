@@ -27,7 +27,7 @@ def summarise(answers: list[dict[str, Any]]) -> dict[str, Any]:
         }
         for (step, system), records in sorted(takes.items(), key=lambda item: STEPS.index(item[0][0]))
     ]
-    facts = {answer["system"]: answer["facts"] for answer in answers}
+    facts = _facts(answers)
     return {
         "steps": steps,
         "sums": _sums(steps, facts),
@@ -37,9 +37,39 @@ def summarise(answers: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _facts(answers: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of each system those of its last run, with medians where they are times."""
+    by_system: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for answer in answers:
+        by_system[answer["system"]].append(answer["facts"])
+    return {system: {**found[-1], **_median_times(found)} for system, found in by_system.items()}
+
+
+def _median_times(found: list[dict[str, Any]]) -> dict[str, Any]:
+    last, medians = found[-1], {}
+    if "start_s" in last:
+        medians["start_s"] = statistics.median(facts["start_s"] for facts in found)
+    if "stages" in last:
+        medians["stages"] = {
+            stage: statistics.median(facts["stages"][stage] for facts in found) for stage in last["stages"]
+        }
+    if "sums" in last:
+        runs = [{total["step"]: total for total in facts["sums"]} for facts in found]
+        medians["sums"] = [
+            {
+                "step": step,
+                **{
+                    key: statistics.median(run[step][key] for run in runs) for key in _NUMBERS if key in total
+                },
+            }
+            for step, total in runs[-1].items()
+        ]
+    return medians
+
+
 def _sums(steps: list[dict[str, Any]], facts: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Totals over several steps, for the systems that have them all (or do them inside another)."""
-    by_system: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    by_system: dict[str, dict[str, dict[str, Any]]] = {system: {} for system in facts}
     for record in steps:
         by_system[record["system"]][record["step"]] = record
     nothing = {"wall_s": 0.0, "cpu_s": 0.0, "peak_mb": 0.0}
@@ -53,10 +83,7 @@ def _sums(steps: list[dict[str, Any]], facts: dict[str, dict[str, Any]]) -> list
                 total = {key: sum(have[part][key] for part in parts) for key in ("wall_s", "cpu_s")}
                 peak = max(have[part]["peak_mb"] for part in parts)
                 sums.append({"step": name, "system": system, **total, "peak_mb": peak})
-    measured = [
-        {**total, "system": system} for system in by_system for total in facts[system].get("sums", [])
-    ]
-    return sums + measured
+    return sums + [{**total, "system": system} for system in facts for total in facts[system].get("sums", [])]
 
 
 def _means(answers: list[dict[str, Any]], key: str) -> dict[str, dict[str, float]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.systems import STEPS, SUMS, SYSTEMS
 
-OURS = "xmcspark"
+OURS, TABLES = "xmcspark", "xmcspark-tables"
 _ONE_BY_ONE = ("tfidf_one_ms", "predict_one_ms")
 
 
@@ -64,8 +64,36 @@ def spark_table(result: dict[str, Any]) -> str:
         [stage, f"{seconds:.1f}", f"{peaks[stage]:.0f}" if peaks.get(stage) else ""]
         for stage, seconds in facts["stages"].items()
     ]
-    if bundle := facts.get("bundle"):
-        rows += [[f"bundle: {name}", f"{value / 1e3:.5f}", ""] for name, value in bundle.items()]
+    return text_table(rows)
+
+
+def bundle_table(result: dict[str, Any]) -> str:
+    """Milliseconds of a served bundle in a fresh process; "" if none was asked."""
+    bundle = result["facts"].get("xmcspark-spark", {}).get("bundle")
+    if not bundle:
+        return ""
+    titles = [name.removesuffix("_ms").replace("_", " ") for name in bundle]
+    return text_table([["the bundle, ms", *titles], ["", *(f"{value:.3f}" for value in bundle.values())]])
+
+
+def marginal_table(results: list[dict[str, Any]]) -> str:
+    """What the second of two sizes takes more than the first, from text to model: the library, the library leaving the
+    job's tables, and the job; "" without two such sizes."""
+    sized = sorted((r for r in results if TABLES in r["facts"]), key=lambda r: r["data"]["instances"])
+    if len(sized) < 2:
+        return ""
+    small, large = sized[0], sized[-1]
+    systems = (OURS, TABLES, "xmcspark-spark")
+    walls = [
+        {record["system"]: record["wall_s"] for record in result["sums"] if record["step"] == "text_to_model"}
+        for result in (small, large)
+    ]
+    more = {system: walls[1][system] - walls[0][system] for system in systems}
+    sizes = [f"{r['data']['instances']:,} × {r['data']['labels']:,}" for r in (small, large)]
+    rows = [["text to model, wall s", *sizes, "more", f"of {OURS}", f"of {TABLES}"]]
+    for system in systems:
+        shares = [f"{more[system] / more[other]:.2f}×" for other in (OURS, TABLES)]
+        rows.append([system, *(f"{wall[system]:.1f}" for wall in walls), f"{more[system]:.1f}", *shares])
     return text_table(rows)
 
 

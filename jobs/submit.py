@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from jobs.jvm_archive import archive_options
-from xmcspark.config.command_line import absolute, add_options, overrides_of
+from xmcspark.config.command_line import absolute, add_options, is_uri, overrides_of
 from xmcspark.config.configuration import Config, load
 from xmcspark.errors import ConfigError
+from xmcspark.matchers.fuse_options import add_fuse_options, fuse_arguments
+from xmcspark.neural.available import require_torch
+from xmcspark.neural.model_folder import model_folder
 from xmcspark.quality.compare_options import add_compare_options, compare_arguments
 from xmcspark.serving.sql_options import add_sql_options, sql_arguments
 
@@ -26,8 +29,15 @@ NEEDED_JAVA = 17
 # The kernels do the heavy work: the second compiler would spend more on the JVM's part than it wins (300k x 60k: 97 s
 # with it, 80 s without).
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+# Fresh memory costs more than what is computed in it, by the page: the driver and the Python workers get theirs in huge
+# pages, from one allocator (500k x 100k: 8 CPU seconds of the kernel in index and train without, 5 with it).
+_MEMORY = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 # Options that only one job takes, and how they are given on to its script.
-_OWN_OPTIONS = {"sql": (add_sql_options, sql_arguments), "compare": (add_compare_options, compare_arguments)}
+_OWN_OPTIONS = {
+    "sql": (add_sql_options, sql_arguments),
+    "compare": (add_compare_options, compare_arguments),
+    "fuse": (add_fuse_options, fuse_arguments),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser_of(job).parse_args(ours)
     try:
         config = configuration_of(options)
+        check_encoder(job, config, spark_options)
     except ConfigError as error:
         for problem in error.problems:
             print(f"{job}: {problem}", file=sys.stderr)
@@ -80,11 +91,27 @@ def configuration_of(options: argparse.Namespace) -> Config:
     given: dict[str, Any] = {
         name: absolute(path) for name in names if (path := getattr(config.input, name)) is not None
     }
+    model = config.encoder.model
     return replace(
         config,
         run=replace(config.run, root=absolute(config.run.root)),
         input=replace(config.input, **given),
+        encoder=replace(
+            config.encoder, model=absolute(model) if Path(model).expanduser().exists() else model
+        ),
     )
+
+
+def check_encoder(job: str, config: Config, spark_options: list[str]) -> None:
+    """That an encoder can be fine-tuned, where the driver will be this machine: better known before Spark starts."""
+    elsewhere = any(
+        value_of(spark_options, at) == "cluster" for at, o in enumerate(spark_options) if "deploy-mode" in o
+    )
+    if job not in ("refresh", "encode") or not config.encoder.enabled or elsewhere:
+        return
+    require_torch(f"method: {config.method}", *config.unidec.packages)
+    if not is_uri(config.encoder.model):
+        model_folder(config.encoder.model)
 
 
 def submit_command(
@@ -125,7 +152,8 @@ def value_of(options: list[str], at: int) -> str:
 
 def local_options(job: str) -> list[str]:
     """Everything on this machine, and nothing that listens beyond it. What the user says comes later and wins."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for name, value in ({"SPARK_LOCAL_IP": "127.0.0.1"} | _MEMORY).items():
+        os.environ.setdefault(name, value)
     logging = f"-Dlog4j2.configurationFile={(ROOT / 'conf' / 'log4j2.properties').as_uri()}"
     options = ["--master", "local[*]", "--properties-file", str(ROOT / "conf" / "spark-local.conf")]
     java = java_found()

@@ -1,11 +1,13 @@
-"""Checks and transposition of compressed sparse rows."""
+"""Checks, transposition and gathering of compressed sparse rows."""
 
 import numpy as np
 
 from cython cimport floating
 from libc.stdint cimport int32_t, int64_t
 
-from views cimport Span, read_only
+from libcpp.vector cimport vector
+
+from views cimport Floats, Ints, Longs, Span, floats, ints, longs, read_only
 
 cdef extern from "csr_check.h" namespace "xmc" nogil:
     cdef enum class CsrFault:
@@ -15,6 +17,15 @@ cdef extern from "csr_check.h" namespace "xmc" nogil:
     CsrFault check_csr[V](Span[const int64_t] indptr, Span[const int32_t] indices, Span[const V] data,
                           int64_t cols, int64_t& row) except +
     void c_largest_magnitude "xmc::largest_magnitude"(Span[const float] data, float& result) except +
+
+cdef extern from "gather_rows.h" namespace "xmc" nogil:
+    cdef cppclass StoredRows:
+        Longs indptr
+        Ints indices
+        Floats data
+    void gathered_indptr(const vector[StoredRows]& stores, Ints which, Ints rows, Span[int64_t] indptr) except +
+    void c_gather_rows "xmc::gather_rows"(const vector[StoredRows]& stores, Ints which, Ints rows, Longs indptr,
+                                          Span[int32_t] indices, Span[float] data) except +
 
 _REASONS = ("", "indptr", "range", "order", "finite")
 
@@ -72,4 +83,29 @@ def transpose(const int64_t[::1] indptr, const int32_t[::1] indices, const float
                 start[column + 1] = at + 1
                 to_row[at] = <int32_t> r
                 to_data[at] = data[p]
+    return out_indptr, out_indices, out_data
+
+
+def gather_rows(stores, const int32_t[::1] which, const int32_t[::1] rows):
+    """(indptr, indices, data) whose row i is row rows[i] of stores[which[i]], each given as such three arrays. Rows must
+    be there."""
+    cdef vector[StoredRows] opened
+    cdef StoredRows one
+    for indptr, indices, data in stores:  # who calls keeps them alive
+        one.indptr, one.indices, one.data = longs(indptr), ints(indices), floats(data)
+        opened.push_back(one)
+    cdef int64_t count = which.shape[0], nnz
+    out_indptr = np.empty(count + 1, np.int64)
+    cdef int64_t[::1] start = out_indptr
+    cdef Ints stored_in = ints(which), numbers = ints(rows)
+    gathered_indptr(opened, stored_in, numbers, Span[int64_t](&start[0], count + 1))
+    nnz = start[count]
+    out_indices, out_data = np.empty(nnz, np.int32), np.empty(nnz, np.float32)
+    cdef int32_t[::1] to_indices = out_indices
+    cdef float[::1] to_data = out_data
+    cdef Longs starts = longs(start)
+    if nnz:
+        with nogil:
+            c_gather_rows(opened, stored_in, numbers, starts, Span[int32_t](&to_indices[0], nnz),
+                          Span[float](&to_data[0], nnz))
     return out_indptr, out_indices, out_data

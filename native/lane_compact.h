@@ -25,11 +25,24 @@ inline void gather_lanes(Span<Lanes>& rows, const int* lanes, int count) {
   rows = rows.slice(0, n);
 }
 
+// The same where all of the first vectors come before all of the second.
+inline void gather_planes(Span<Lanes>& rows, const int* lanes, int count) {
+  const int64_t n = rows.size() / 2;
+  for (int64_t i = 0; i < n; ++i) {
+    Lanes moved;
+    moved.v = f32x16{};
+    for (int k = 0; k < count; ++k) moved.v[k] = rows[i + lanes[k] / kLanes * n].v[lanes[k] % kLanes];
+    rows[i] = moved;
+  }
+  rows = rows.slice(0, n);
+}
+
 // Keeps the lanes of `running` (at most 16) of a problem with two vectors. `lanes`: receives their old places.
 inline int compact_lanes(LaneProblem& p, uint32_t running, int* lanes) {
   int count = 0;
   for (uint32_t left = running; left; left &= left - 1) lanes[count++] = __builtin_ctz(left);
   gather_lanes(p.W, lanes, count);
+  gather_planes(p.D, lanes, count);
   gather_lanes(p.alpha, lanes, count);
   gather_lanes(p.margin, lanes, count);
   Span<Lanes> bias(p.w_bias, kMostVectors);

@@ -58,15 +58,25 @@ struct LaneProblem {
   int vectors = 1;                // of 16 lanes: 1 or 2
   uint32_t lanes = 0;             // bit per lane in use
   int problem_of[kMostLanes];     // which of the problems a lane works on
-  // The answers, by problem: weights in no order, and the bias.
+  // The answers, by problem: weights in no order, all weights of the dense columns, and the bias.
   std::vector<Weight> kept[kMostLanes];
+  std::vector<float> dense_of[kMostLanes];
   float bias_of[kMostLanes];
   int unfinished = 0;             // problems that stopped at max_sweeps
-  LaneBuffer weights, alphas, margins;
+  LaneBuffer weights, dense_weights, alphas, margins;
   // [item * vectors + vector]: weights by feature; by example, alpha with its sign and the margin (logistic only).
   Span<Lanes> W, alpha, margin;
+  Span<Lanes> D;                  // weights of the dense columns: [vector * width + column], because one vector fits the
+                                  // first-level cache
   Lanes w_bias[kMostVectors];
   bool warm = false;              // W and w_bias hold weights to start from
+
+  // The weights of the dense columns of one vector.
+  float* dense_lanes(int vector) const { return (float*)D.slice(vector * node->width, (vector + 1) * node->width).ptr; }
+
+  Span<const float> dense_row(int64_t example) const {
+    return node->dense_row(example < rows ? example : specials[examples[example].special].twin);
+  }
 
   // What the features that only this row has are multiplied with to give their weights.
   f32x16 row_alpha(int64_t row, int vector) const {

@@ -3,7 +3,8 @@
 // All children of a node share the same rows (paper 1, eq. 6), so this is built once a node. Features are
 // renumbered in order of first appearance, which puts frequent ones close together. A feature that occurs in
 // one row only needs no weight of its own while solving: its weight is that row's dual variable times its
-// value, so such features are folded into one number per row and written out at the end.
+// value, so such features are folded into one number per row and written out at the end. Dense columns are read where
+// they are.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +30,14 @@ struct NodeProblem {
   std::vector<float> single_norm2;   // [rows] sum of squares of the row's singles
   std::vector<float> norm2;          // [rows] sum of squares of the whole row
   std::vector<int32_t> features;     // compact feature -> feature of X
+  Span<const int32_t> row_of_X;      // [rows]
+  Span<const float> dense;           // of X, all rows
+  int64_t width = 0;
 
+  Span<const float> dense_row(int64_t row) const {
+    const int64_t first = row_of_X[row] * width;
+    return dense.slice(first, first + width);
+  }
   int64_t rows() const { return (int64_t)norm2.size(); }
 };
 
@@ -83,6 +91,14 @@ inline int64_t count_features(const CsrView& X, Span<const int32_t> rows, bool f
   return nnz;
 }
 
+inline double squared_length(Span<const float> row) {
+  double sums[8] = {};
+  for (int64_t f = 0; f < row.size(); ++f) sums[f % 8] += (double)row[f] * row[f];
+  double total = 0;
+  for (double sum : sums) total += sum;
+  return total;
+}
+
 }  // namespace detail
 
 // `fold_singles` = false keeps every feature as a shared one (a warm start needs their weights).
@@ -103,6 +119,9 @@ inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool 
   }
   out.singles.clear();
   out.features.clear();
+  out.row_of_X = rows;
+  out.dense = X.dense;
+  out.width = X.width;
   Span<Entry> shared(out.shared);
   int64_t at = 0;
   for (int64_t r = 0; r < n; ++r) {
@@ -111,7 +130,7 @@ inline void build_node_problem(const CsrView& X, Span<const int32_t> rows, bool 
     out.single_start[r] = (int64_t)out.singles.size();
     const auto indices = X.row_indices(rows[r]);
     const auto values = X.row_data(rows[r]);
-    double whole = 0, alone = 0;
+    double whole = X.width ? detail::squared_length(X.row_dense(rows[r])) : 0, alone = 0;
     for (int64_t p = 0; p < indices.size(); ++p) {
       const int32_t f = indices[p];
       const float x = values[p];

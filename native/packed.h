@@ -1,13 +1,15 @@
 // The matchers of one tree level, packed for search.
 //
 // Per node: an open-addressing table from feature to the first of its entries, and the entries (child, weight)
-// of a feature next to each other, so that one feature of a query costs one probe and one short run. All arrays
-// are flat and position-independent: they are saved as they are and memory-mapped.
+// of a feature next to each other, so that one feature of a query costs one probe and one short run. Weights of dense
+// columns lie apart (dense_margins.h). All arrays are flat and position-independent: they are saved as they are and
+// memory-mapped.
 #pragma once
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
 
+#include "dense_margins.h"
 #include "span.h"
 
 namespace xmc {
@@ -31,6 +33,7 @@ struct PackedLevel {
   Span<const Slot> slots;
   Span<const PackedEntry> entries;
   Span<const float> bias;         // child -> bias
+  DenseWeights dense;             // none: width 0
 
   int64_t nodes() const { return child_ptr.size() - 1; }
 };
@@ -43,10 +46,10 @@ inline int64_t home_slot(int32_t feature, int64_t size) {
   return (int64_t)(((uint64_t)h * (uint64_t)size) >> 32);
 }
 
-// Packs the rows of W (one a child) of all nodes. `slot_ptr` and `entry_ptr` come first, then the arrays.
+// Packs the sparse columns of the rows of W (one a child) of all nodes. `slot_ptr` and `entry_ptr` come first, then the arrays.
 class Packer {
  public:
-  Packer(const CsrView& W, Span<const int64_t> child_ptr) : W_(W), child_ptr_(child_ptr), seen_((size_t)W.cols, -1) {}
+  Packer(const CsrView& W, Span<const int64_t> child_ptr) : W_(W), child_ptr_(child_ptr), seen_((size_t)(W.cols - W.width), -1) {}
 
   void sizes(Span<int64_t> slot_ptr, Span<int64_t> entry_ptr) {
     slot_ptr[0] = entry_ptr[0] = 0;

@@ -75,6 +75,7 @@ struct Model {
 struct Query {
   Span<const int32_t> features;
   Span<const float> values;
+  Span<const float> dense;  // as long as the model's dense columns are many
 };
 
 // Models come from files: what they say is not taken on trust.
@@ -129,7 +130,8 @@ XMC_INLINE bool inside(Span<const int64_t> ptr, int64_t node, int64_t size) {
 XMC_INLINE void check_node(const PackedLevel& level, int64_t node) {
   if (node < 0 || node >= level.nodes() || !inside(level.child_ptr, node, level.bias.size()) ||
       !inside(level.slot_ptr, node, level.slots.size()) || level.slot_ptr[node] == level.slot_ptr[node + 1] ||
-      !inside(level.entry_ptr, node, level.entries.size()))
+      !inside(level.entry_ptr, node, level.entries.size()) ||
+      level.dense.blocks.size() != level.bias.size() * level.dense.width)
     throw DamagedModel();
 }
 
@@ -161,9 +163,9 @@ XMC_INLINE int64_t meet(const PackedLevel& level, int64_t node, const Query& q, 
   return found;
 }
 
-// out[c] = margin of child c of `node`.
-XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query& q, std::vector<Meeting>& meetings,
-                             std::vector<float>& out) {
+// out[c] = margin of child c of `node`; `dense`: what dense columns add to it, or null.
+XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query& q, const float* dense,
+                             std::vector<Meeting>& meetings, std::vector<float>& out) {
   const int64_t first = level.child_ptr[node];
   const auto bias = level.bias.slice(first, level.child_ptr[node + 1]);
   if ((int64_t)meetings.size() < q.features.size()) meetings.resize((size_t)q.features.size());
@@ -180,6 +182,8 @@ XMC_INLINE void node_margins(const PackedLevel& level, int64_t node, const Query
       if (e->child & kLastEntry) break;
     }
   }
+  if (dense)
+    for (uint32_t c = 0; c < children; ++c) out[c] += dense[c];
 }
 
 XMC_INLINE void prefetch_node(const PackedLevel& level, int64_t node, const Query& q) {
@@ -208,11 +212,7 @@ class Searcher {
       const bool leaves = t + 1 == model.levels.size();
       for (size_t i = 0; i < n; ++i) best_[i].reset(leaves ? k : beam);
       if (n > 1) std::sort(visits_.begin(), visits_.end());
-      for (size_t v = 0; v < visits_.size(); ++v) {
-        if (v + 1 < visits_.size())
-          detail::prefetch_node(model.levels[t], visits_[v + 1].node, queries[visits_[v + 1].query]);
-        visit(model, t, visits_[v], queries[visits_[v].query], leaves);
-      }
+      visit_nodes(model, t, queries, leaves);
       visits_.clear();
       if (leaves) break;
       for (size_t i = 0; i < n; ++i)
@@ -239,7 +239,9 @@ class Searcher {
         const int64_t first = level.child_ptr[paths_[t][j]], last = level.child_ptr[paths_[t][j] + 1];
         if (wanted[at] >= last) continue;
         if (wanted[at] < first) throw DamagedModel();
-        detail::node_margins(level, paths_[t][j], query, meetings_, margins_);
+        const float* x = query.dense.ptr;
+        if (x) dense_.multiply(level.dense, first, last, 1, &x);
+        detail::node_margins(level, paths_[t][j], query, x ? dense_.of(0) : nullptr, meetings_, margins_);
         detail::path_scores(margins_.data(), last - first, above[j], model.form);
         for (; at < wanted.size() && wanted[at] < last; ++at) here[at] = margins_[wanted[at] - first];
       }
@@ -256,11 +258,29 @@ class Searcher {
     bool operator<(const Visit& o) const { return node != o.node ? node < o.node : query < o.query; }
   };
 
-  void visit(const Model& model, size_t t, const Visit& v, const Query& query, bool leaves) {
+  // Node by node: queries that meet at one use its dense weights together.
+  void visit_nodes(const Model& model, size_t t, const std::vector<Query>& queries, bool leaves) {
     const PackedLevel& level = model.levels[t];
-    detail::check_node(level, v.node);
+    for (size_t first = 0, last; first < visits_.size(); first = last) {
+      const int32_t node = visits_[first].node;
+      detail::check_node(level, node);
+      const float* x[kQueriesTogether];
+      for (last = first; last < visits_.size() && visits_[last].node == node && last - first < kQueriesTogether; ++last)
+        x[last - first] = queries[visits_[last].query].dense.ptr;
+      const bool dense = level.dense.width > 0;
+      if (dense) dense_.multiply(level.dense, level.child_ptr[node], level.child_ptr[node + 1], (int)(last - first), x);
+      for (size_t v = first; v < last; ++v) {
+        if (v + 1 < visits_.size())
+          detail::prefetch_node(level, visits_[v + 1].node, queries[visits_[v + 1].query]);
+        visit(model, t, visits_[v], queries[visits_[v].query], dense ? dense_.of((int)(v - first)) : nullptr, leaves);
+      }
+    }
+  }
+
+  void visit(const Model& model, size_t t, const Visit& v, const Query& query, const float* dense, bool leaves) {
+    const PackedLevel& level = model.levels[t];
     const int64_t first = level.child_ptr[v.node], children = level.child_ptr[v.node + 1] - first;
-    detail::node_margins(level, v.node, query, meetings_, margins_);
+    detail::node_margins(level, v.node, query, dense, meetings_, margins_);
     Best& best = best_[v.query];
     detail::path_scores(margins_.data(), children, v.score, model.form);
     for (int64_t c = 0; c < children; ++c) {
@@ -290,6 +310,7 @@ class Searcher {
   std::vector<Best> best_;
   std::vector<Visit> visits_;
   std::vector<float> margins_;
+  DenseMargins dense_;
   std::vector<detail::Meeting> meetings_;
   std::vector<std::vector<int32_t>> paths_;
 };

@@ -17,6 +17,8 @@ from views cimport CsrView, Floats, Ints, Longs, csr_view, floats, ints, longs
 cdef extern from "span.h" namespace "xmc":
     cdef cppclass LongsOut "xmc::Span<int64_t>":
         LongsOut(int64_t* data, int64_t size)
+    cdef cppclass FloatsOut "xmc::Span<float>":
+        FloatsOut(float* data, int64_t size)
 
 cdef extern from "packed.h" namespace "xmc":
     cdef cppclass Slot:
@@ -31,15 +33,22 @@ cdef extern from "packed.h" namespace "xmc":
         Entries(const PackedEntry* data, int64_t size)
     cdef cppclass EntriesOut "xmc::Span<xmc::PackedEntry>":
         EntriesOut(PackedEntry* data, int64_t size)
+    cdef cppclass DenseWeights:
+        Floats blocks
+        int64_t width
     cdef cppclass PackedLevel:
         Longs child_ptr, slot_ptr, entry_ptr
         Slots slots
         Entries entries
         Floats bias
+        DenseWeights dense
     cdef cppclass Packer:
         Packer(const CsrView& W, Longs child_ptr) except +
         void sizes(LongsOut slot_ptr, LongsOut entry_ptr) except +
         void fill(Longs slot_ptr, Longs entry_ptr, SlotsOut slots, EntriesOut entries) except +
+
+cdef extern from "dense_margins.h" namespace "xmc":
+    void c_pack_dense "xmc::pack_dense"(const CsrView& W, Longs child_ptr, FloatsOut blocks) except +
 
 cdef extern from "search.h" namespace "xmc":
     cdef enum class Transform(int):
@@ -53,7 +62,7 @@ cdef extern from "search.h" namespace "xmc":
         bool exp_at_end
     cdef cppclass Query:
         Ints features
-        Floats values
+        Floats values, dense
     cdef cppclass Model:
         vector[PackedLevel] levels
         Ints labels
@@ -70,7 +79,8 @@ cdef extern from "search_batch.h" namespace "xmc":
 
 
 def pack(W, const int64_t[::1] child_ptr):
-    """(slot_ptr, entry_ptr, slots [n, 2] int32, entries [nnz, 2] uint32) of one level; W: a Csr, one row a child.
+    """(slot_ptr, entry_ptr, slots [n, 2] int32, entries [nnz, 2] uint32) of the sparse columns of one level; W: a Csr, one
+    row a child.
 
     A slot is (feature, first entry); an entry is (child, bits of the float32 weight).
     """
@@ -93,6 +103,18 @@ def pack(W, const int64_t[::1] child_ptr):
     return slot_ptr, entry_ptr, slots, entries[:e[nodes]]
 
 
+def pack_dense(W, const int64_t[::1] child_ptr):
+    """The weights of the dense columns of one level, in the blocks of native/dense_margins.h; None if there are none."""
+    if W.dense is None:
+        return None
+    cdef CsrView view = csr_view(W)
+    blocks = np.empty(max(W.dense.size, 1), np.float32)
+    cdef float[::1] to_blocks = blocks
+    cdef int64_t size = W.dense.size
+    c_pack_dense(view, longs(child_ptr), FloatsOut(&to_blocks[0], size))
+    return blocks[:size]
+
+
 cdef class PackedModel:
     """A packed tree, ready for search. Keeps its arrays alive; they may be memory-mapped."""
 
@@ -100,18 +122,23 @@ cdef class PackedModel:
     cdef Searcher one
     cdef object arrays
 
-    def __init__(self, list levels, const int32_t[::1] labels, str transform, int power, bint log, bint exp_at_end):
+    def __init__(self, list levels, int64_t width, const int32_t[::1] labels, str transform, int power, bint log,
+                 bint exp_at_end):
+        """`levels`: (child_ptr, slot_ptr, entry_ptr, slots, entries, bias, blocks of dense weights or None) of each;
+        `width`: number of dense columns."""
         cdef PackedLevel level
         cdef const int32_t[:, ::1] slots
         cdef const uint32_t[:, ::1] entries
         self.arrays = (levels, labels)
-        for child_ptr, slot_ptr, entry_ptr, level_slots, level_entries, bias in levels:
+        for child_ptr, slot_ptr, entry_ptr, level_slots, level_entries, bias, dense in levels:
             slots, entries = level_slots, level_entries
             level.child_ptr, level.slot_ptr, level.entry_ptr = longs(child_ptr), longs(slot_ptr), longs(entry_ptr)
             level.slots = Slots(<const Slot*> &slots[0, 0], slots.shape[0])
             level.entries = Entries(<const PackedEntry*> (&entries[0, 0] if entries.shape[0] else NULL),
                                     entries.shape[0])
             level.bias = floats(bias)
+            level.dense.blocks = floats(dense) if width else Floats()
+            level.dense.width = width
             self.model.levels.push_back(level)
         self.model.labels = ints(labels)
         self.model.form.transform = <Transform> <int> {"identity": 0, "sigmoid": 1, "hinge": 2}[transform]
@@ -131,8 +158,10 @@ cdef class PackedModel:
                 search_batch(self.model, view, beam, k, threads, &to_labels[0, 0], &to_scores[0, 0])
         return labels, scores
 
-    def search_one(self, const int32_t[::1] features, const float[::1] values, int64_t cols, int64_t beam, int64_t k):
-        """(labels [k], scores [k]) of one query. Not for several threads at once."""
+    def search_one(self, const int32_t[::1] features, const float[::1] values, const float[::1] dense, int64_t cols,
+                   int64_t beam, int64_t k):
+        """(labels [k], scores [k]) of one query: `features` are below `cols`, `dense` has the model's width and may be empty
+        otherwise. Not for several threads at once."""
         cdef int64_t previous = -1, p
         if features.shape[0] != values.shape[0]:
             raise InputError(f"a query has {features.shape[0]} features but {values.shape[0]} values")
@@ -140,9 +169,12 @@ cdef class PackedModel:
             if features[p] <= previous or features[p] >= cols or not isfinite(values[p]):
                 raise InputError(f"a query needs increasing features below {cols} and finite values")
             previous = features[p]
+        for p in range(dense.shape[0]):
+            if not isfinite(dense[p]):
+                raise InputError("a query needs finite values")
         cdef vector[Query] queries
         queries.resize(1)
-        queries[0].features, queries[0].values = ints(features), floats(values)
+        queries[0].features, queries[0].values, queries[0].dense = ints(features), floats(values), floats(dense)
         labels, scores = np.empty(k, np.int32), np.empty(k, np.float32)
         cdef int32_t[::1] to_labels = labels
         cdef float[::1] to_scores = scores

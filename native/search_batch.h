@@ -12,7 +12,9 @@ namespace xmc {
 // Large enough that queries of a block share nodes, small enough that their candidates stay in the cache.
 constexpr int64_t kQueryBlock = 2048;
 
-inline Query query_of(const CsrView& X, int64_t row) { return {X.row_indices(row), X.row_data(row)}; }
+inline Query query_of(const CsrView& X, int64_t row) {
+  return {X.row_indices(row), X.row_data(row), X.width ? X.row_dense(row) : Span<const float>()};
+}
 
 inline void search_batch(const Model& model, const CsrView& X, int64_t beam, int64_t k, int threads, int32_t* labels,
                          float* scores) {

@@ -36,7 +36,8 @@ cdef extern from "train.h" namespace "xmc":
         vector[LevelProblem] levels
         void run(int threads, Progress progress) except + nogil
         int64_t weights(int64_t level)
-        void write(int64_t level, int64_t* indptr, int32_t* indices, float* data, float* bias) except + nogil
+        void write(int64_t level, int64_t* indptr, int32_t* indices, float* data, float* dense,
+                   float* bias) except + nogil
 
 
 LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
@@ -44,7 +45,8 @@ LOSSES = {"squared_hinge": 0, "hinge": 1, "logistic": 2}
 
 def train_levels(list problems, *, str loss, float tolerance, int max_sweeps, float bias, float cost_positive,
                  float cost_negative, float threshold, int64_t max_weights, int threads, int64_t[::1] progress):
-    """[(indptr, indices, data, bias)] of the matchers of each level, one row a child.
+    """[(indptr, indices, data, dense, bias)] of the matchers of each level, one row a child; `dense`: weights of the dense
+    columns, or None.
 
     `problems`: objects with X, Y, negatives, start (Csr or None), start_bias, relevance, row_weight,
     row_negative, child_ptr, node_seed, node_rows_ptr, node_rows, whole (read only). `progress[0]` counts trained children, `progress[1]` = 1 stops,
@@ -79,19 +81,21 @@ def train_levels(list problems, *, str loss, float tolerance, int max_sweeps, fl
         trainer.levels.push_back(level)
     with nogil:
         trainer.run(threads, shared)
-    return [written(trainer, t, int(problem.child_ptr[len(problem.child_ptr) - 1]))
+    return [written(trainer, t, int(problem.child_ptr[len(problem.child_ptr) - 1]), problem.X.width)
             for t, problem in enumerate(problems)]
 
 
-cdef tuple written(LevelsTrainer& trainer, int64_t t, int64_t children):
+cdef tuple written(LevelsTrainer& trainer, int64_t t, int64_t children, int64_t width):
     cdef int64_t nnz = trainer.weights(t)
     indptr = np.empty(children + 1, np.int64)
     indices = np.empty(max(nnz, 1), np.int32)
     data = np.empty(max(nnz, 1), np.float32)
+    dense = np.empty((max(children, 1), max(width, 1)), np.float32)
     bias = np.empty(max(children, 1), np.float32)
     cdef int64_t[::1] p = indptr
     cdef int32_t[::1] i = indices
     cdef float[::1] d = data, b = bias
+    cdef float[:, ::1] block = dense
     with nogil:
-        trainer.write(t, &p[0], &i[0], &d[0], &b[0])
-    return indptr, indices[:nnz], data[:nnz], bias[:children]
+        trainer.write(t, &p[0], &i[0], &d[0], &block[0, 0], &b[0])
+    return indptr, indices[:nnz], data[:nnz], dense[:children] if width else None, bias[:children]

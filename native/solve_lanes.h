@@ -1,6 +1,8 @@
 // The solver itself (solve.h says what it does). No include guard: compiled once for each instruction set. V is the
 // number of 16-lane vectors solved together; every function works on one of them unless it says otherwise.
+#include "dense_rows.h"
 #include "lane_ops.h"
+#include "solve_dense.h"
 #include "solve_rows.h"
 
 // What a sweep keeps per lane between rows.
@@ -138,8 +140,11 @@ template <Loss kLoss, int V>
 XMC_INLINE void start_alpha(LaneProblem& p) {
   for (int64_t i = 0; i < (int64_t)p.examples.size(); ++i) {
     const Example& e = p.examples[i];
-    f32x16 scores[V];
-    if (p.warm) dot_row<V>(p, e, ~0u, scores);
+    f32x16 scores[V] = {};
+    if (p.warm) {
+      dot_row<V>(p, e, ~0u, scores);
+      add_dense_scores<V>(p, i, scores);
+    }
     for (int v = 0; v < V; ++v) {
       const i32x16 positive = lanes_of_bits(e.positive >> kLanes * v);
       const f32x16 cost = costs_of(p, e, v, positive), sign = signs_of(positive), zero = {};
@@ -160,12 +165,16 @@ XMC_INLINE void start_alpha(LaneProblem& p) {
 template <int V>
 XMC_INLINE void weights_from_alpha(LaneProblem& p) {
   for (int64_t f = 0; f < p.W.size(); ++f) p.W[f].v = f32x16{};
+  for (int64_t f = 0; f < p.D.size(); ++f) p.D[f].v = f32x16{};
   for (int v = 0; v < V; ++v) p.w_bias[v].v = f32x16{};
+  Window<V> window;
   for (int64_t i = 0; i < (int64_t)p.examples.size(); ++i) {
     f32x16 delta[V];
     for (int v = 0; v < V; ++v) delta[v] = p.alpha[i * V + v].v;
     update_row<V>(p, p.examples[i], ~0u, delta);
+    if (p.node->width) add_alpha<V>(p, window, i, delta);
   }
+  add_window<V>(p, window);
 }
 
 // After a sweep: which lanes are done, which look at all examples again. Hsieh et al., algorithm 3.
@@ -195,16 +204,20 @@ XMC_INLINE uint32_t finish_sweep(LaneProblem& p, uint32_t running, SweepState* s
   return running & ~done;
 }
 
+// One step for all `lanes` of an example. `dense`: its scores over the dense columns, or null. Returns the lanes that
+// moved, and by how much.
 template <Loss kLoss, int V>
-XMC_INLINE void visit(LaneProblem& p, int64_t i, uint32_t lanes, SweepState* states) {
+XMC_INLINE uint32_t visit(LaneProblem& p, int64_t i, uint32_t lanes, SweepState* states, const f32x16* dense,
+                          f32x16* delta) {
   Example& e = p.examples[i];
-  f32x16 scores[V] = {}, delta[V];
+  f32x16 scores[V] = {};
   row_scores<V>(p, e, i, lanes, scores);
   uint32_t changed = 0;
   for (int v = 0; v < V; ++v) {
     const uint32_t bits = lanes >> kLanes * v & 0xFFFF;
     delta[v] = f32x16{};
     if (!bits) continue;
+    if (dense) scores[v] += dense[v];
     f32x16& alpha = p.alpha[i * V + v].v;
     if constexpr (kLoss == Loss::logistic)
       delta[v] = logistic_step(p, e, v, scores[v], alpha, p.margin[i * V + v].v, lanes_of_bits(bits), states[v]);
@@ -213,6 +226,7 @@ XMC_INLINE void visit(LaneProblem& p, int64_t i, uint32_t lanes, SweepState* sta
     changed |= bits_of_lanes(delta[v] != 0.0f) << kLanes * v;
   }
   if (changed) update_row<V>(p, e, changed, delta);
+  return changed;
 }
 
 // How far a group has come.
@@ -224,6 +238,48 @@ struct Run {
   SweepState states[kMostVectors];
 };
 
+// The second example of a row with a soft target; -1 = none.
+XMC_INLINE int32_t twin_of(const LaneProblem& p, const Example& e) {
+  return e.special < 0 ? -1 : p.specials[e.special].twin;
+}
+
+template <Loss kLoss, int V>
+XMC_INLINE void sweep_rows(LaneProblem& p, Run& run, bool far) {
+  const int64_t n = (int64_t)run.order.size();
+  f32x16 delta[V];
+  for (int64_t k = 0; k < n; ++k) {
+    look_ahead<V>(p, run.order, k, run.running, far);
+    const Example& e = p.examples[run.order[k]];
+    if (const uint32_t lanes = e.active & run.running)
+      visit<kLoss, V>(p, run.order[k], lanes, run.states, nullptr, delta);
+    const int32_t twin = twin_of(p, e);
+    if (twin < 0) continue;
+    if (const uint32_t lanes = p.examples[twin].active & run.running)
+      visit<kLoss, V>(p, twin, lanes, run.states, nullptr, delta);
+  }
+}
+
+// The same for rows with dense columns (solve_dense.h).
+template <Loss kLoss, int V>
+XMC_INLINE void sweep_windows(LaneProblem& p, Run& run, bool far) {
+  const int64_t n = (int64_t)run.order.size();
+  for (int64_t first = 0; first < n; first += kWindow) {
+    const int64_t last = std::min(n, first + kWindow);
+    Window<V> window;
+    open_window<V>(p, run.order, first, last, run.running, window);
+    for (int64_t k = first; k < last; ++k) look_ahead<V>(p, run.order, k, run.running, far);
+    for (int j = 0; j < window.rows; ++j)
+      for (int32_t example : {window.example[j], window.twin[j]}) {
+        const uint32_t lanes = example < 0 ? 0 : p.examples[example].active & run.running;
+        if (!lanes) continue;
+        f32x16 delta[V];
+        const uint32_t changed = visit<kLoss, V>(p, example, lanes, run.states, window.scores[j], delta);
+        if (changed) moved<V>(p, window, j, example == window.example[j], changed, delta);
+      }
+    add_window<V>(p, window);
+  }
+}
+
 template <Loss kLoss, int V>
 XMC_INLINE void sweep(LaneProblem& p, Run& run, bool far) {
   for (int v = 0; v < V; ++v) {
@@ -232,15 +288,8 @@ XMC_INLINE void sweep(LaneProblem& p, Run& run, bool far) {
     run.states[v].relaxation = run.sweep < kRelaxedSweeps ? kRelaxation : 1.0f;
   }
   run.random.shuffle(run.order);
-  const int64_t n = (int64_t)run.order.size();
-  for (int64_t k = 0; k < n; ++k) {
-    look_ahead<V>(p, run.order, k, run.running, far);
-    const Example& e = p.examples[run.order[k]];
-    if (const uint32_t lanes = e.active & run.running) visit<kLoss, V>(p, run.order[k], lanes, run.states);
-    if (e.special < 0 || p.specials[e.special].twin < 0) continue;
-    const int32_t twin = p.specials[e.special].twin;
-    if (const uint32_t lanes = p.examples[twin].active & run.running) visit<kLoss, V>(p, twin, lanes, run.states);
-  }
+  if (p.node->width) sweep_windows<kLoss, V>(p, run, far);
+  else sweep_rows<kLoss, V>(p, run, far);
   run.running = finish_sweep<V>(p, run.running, run.states);
   ++run.sweep;
 }
@@ -263,6 +312,12 @@ inline void finish_lanes(LaneProblem& p, uint32_t done) {
     for (uint32_t left = lanes; left; left &= left - 1) {
       const int l = __builtin_ctz(left);
       p.bias_of[problem_of[l]] = p.w_bias[v].v[l] * p.settings.bias;
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+      const int l = __builtin_ctz(left);
+      auto& dense = p.dense_of[problem_of[l]];
+      dense.resize((size_t)node.width);
+      for (int64_t f = 0; f < node.width; ++f) dense[f] = p.D[v * node.width + f].v[l];
     }
     for (int64_t f = 0; f < (int64_t)node.features.size(); ++f)
       keep_survivors(node.features[f], p.W[f * p.vectors + v].v, problem_of, lanes, p);

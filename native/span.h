@@ -45,17 +45,21 @@ struct Span {
   }
 };
 
-// Compressed sparse rows: int64 row pointers, because nnz passes 2^31; int32 column indices.
+// Compressed sparse rows: int64 row pointers, because nnz passes 2^31; int32 column indices. The last `width` columns may
+// be dense: row after row, every value stored.
 struct CsrView {
   Span<const int64_t> indptr;
   Span<const int32_t> indices;
   Span<const float> data;
-  int64_t cols = 0;
+  int64_t cols = 0;           // all of them
+  Span<const float> dense;
+  int64_t width = 0;
 
   int64_t rows() const { return indptr.size() - 1; }
   int64_t nnz(int64_t row) const { return indptr[row + 1] - indptr[row]; }
   Span<const int32_t> row_indices(int64_t r) const { return indices.slice(indptr[r], indptr[r + 1]); }
   Span<const float> row_data(int64_t r) const { return data.slice(indptr[r], indptr[r + 1]); }
+  Span<const float> row_dense(int64_t r) const { return dense.slice(r * width, (r + 1) * width); }
 };
 
 }  // namespace xmc

@@ -65,9 +65,9 @@ class LevelsTrainer {
     return count;
   }
 
-  // Writes level's matchers as CSR, one row a child, and frees them as it goes. They were many small pieces, which
+  // Writes level's matchers as CSR with the weights of dense columns beside, one row a child, and frees them as it goes. They were many small pieces, which
   // the C library would keep for later: give them back to the system, the process may live long.
-  void write(int64_t level, int64_t* indptr, int32_t* indices, float* data, float* bias) {
+  void write(int64_t level, int64_t* indptr, int32_t* indices, float* data, float* dense, float* bias) {
     int64_t at = 0, child = 0;
     indptr[0] = 0;
     for (auto& node : trained[level]) {
@@ -79,6 +79,7 @@ class LevelsTrainer {
         bias[child] = node.bias[c];
         indptr[++child] = at;
       }
+      dense = std::copy(node.dense.begin(), node.dense.end(), dense);
       node = NodeMatchers{};
     }
 #ifdef __GLIBC__
@@ -100,7 +101,7 @@ class LevelsTrainer {
 
   int64_t columns() const {
     int64_t most = 0;
-    for (const auto& l : levels) most = std::max(most, l.X.cols);
+    for (const auto& l : levels) most = std::max(most, l.X.cols - l.X.width);
     return most;
   }
 

@@ -25,10 +25,11 @@ struct LevelProblem {
   Span<const int32_t> node_rows;
   Span<const uint8_t> whole;          // 0: only the node's pairs in Y and U train on this row; empty = all 1
   CsrView U;                          // user-supplied negatives; no rows = none
-  CsrView W;                          // weights to start from; no rows = none
+  CsrView W;                          // weights to start from, those of dense columns too; no rows = none
   Span<const float> w_bias;
   SolverSettings settings;
   float cost_positive = 1, cost_negative = 1;
+  // Of the sparse columns; weights of dense ones are all kept.
   float threshold = 0;                // weights below it in absolute value are dropped
   int64_t max_weights = 0;            // per child, the largest; 0 = all
 };
@@ -37,6 +38,7 @@ constexpr float kLeastCost = 1e-30f;  // below it an example says nothing, and i
 
 struct NodeMatchers {
   std::vector<std::vector<Weight>> weights;  // per child, by increasing feature
+  std::vector<float> dense;                  // [child * width + column]
   std::vector<float> bias;
 };
 
@@ -61,6 +63,7 @@ class NodeTrainer {
     if (warm()) map_.set(problem_.features);
     collect_targets();
     out_.weights.assign((size_t)children_, {});
+    out_.dense.assign((size_t)(children_ * level.X.width), 0.0f);
     out_.bias.assign((size_t)children_, 0.0f);
   }
 
@@ -86,6 +89,7 @@ class NodeTrainer {
     make_examples(group, lane);
     const int64_t examples = (int64_t)lane.examples.size() * lane.vectors;
     lane.W = lane.weights.zeroed((int64_t)problem_.features.size() * lane.vectors);
+    lane.D = lane.dense_weights.zeroed(problem_.width * lane.vectors);
     lane.alpha = lane.alphas.zeroed(examples);
     lane.margin = lane.margins.zeroed(lane.settings.loss == Loss::logistic ? examples : 0);
     for (Lanes& bias : lane.w_bias) bias.v = f32x16{};
@@ -109,7 +113,7 @@ class NodeTrainer {
 
   // Whether the node before had the same rows, as siblings do when the beam opens all of them.
   bool same_problem(const LevelProblem& level, Span<const int32_t> rows) const {
-    if (!level_ || warm() || level.W.indptr.size() > 1 || level_->X.indices.ptr != level.X.indices.ptr) return false;
+    if (!level_ || warm() || level.W.indptr.size() > 1 || level_->X.indptr.ptr != level.X.indptr.ptr) return false;
     return rows.size() == rows_.size() && std::equal(rows.begin(), rows.end(), rows_.begin());
   }
 
@@ -243,6 +247,9 @@ class NodeTrainer {
       for (int64_t p = 0; p < features.size(); ++p)
         if (const int32_t compact = map_.slot[features[p]])
           lane.W[(int64_t)(compact - 1) * lane.vectors + l / kLanes].v[l % kLanes] = values[p];
+      const auto dense = level_->W.row_dense(child);
+      for (int64_t f = 0; f < dense.size(); ++f)
+        lane.D[l / kLanes * problem_.width + f].v[l % kLanes] = dense[f];
       if (lane.settings.bias > 0) lane.w_bias[l / kLanes].v[l % kLanes] = level_->w_bias[child] / lane.settings.bias;
     }
   }
@@ -252,6 +259,7 @@ class NodeTrainer {
       const int32_t child = order_[group * kMostLanes + l];
       keep_largest(lane.kept[l]);
       out_.weights[child].assign(lane.kept[l].begin(), lane.kept[l].end());
+      std::copy(lane.dense_of[l].begin(), lane.dense_of[l].end(), out_.dense.begin() + child * problem_.width);
       out_.bias[child] = lane.bias_of[l];
     }
   }

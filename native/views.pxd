@@ -26,8 +26,8 @@ cdef extern from "span.h" namespace "xmc" nogil:
     cdef cppclass CsrView:
         Longs indptr
         Ints indices
-        Floats data
-        int64_t cols
+        Floats data, dense
+        int64_t cols, width
 
 
 cdef extern from "read_only.h" namespace "xmc" nogil:
@@ -62,4 +62,7 @@ cdef inline CsrView csr_view(matrix) except *:
         view.indices = ints(matrix.indices)
         view.data = floats(matrix.data)
         view.cols = matrix.shape[1]
+        if matrix.dense is not None:
+            view.dense = floats(matrix.dense.reshape(-1))
+            view.width = matrix.dense.shape[1]
     return view

@@ -73,7 +73,7 @@ class WideMeans {
   // Each row to the nearest of the centres that counted_ makes; of equals, the first.
   void assign() {
     const int64_t n = rows_->count();
-    best_.assign(n, 0.0);
+    best_.assign(n, -INFINITY);
     std::fill(cluster_.begin(), cluster_.end(), -1);
     dots_.resize(n * kLanes);
     table_.resize(rows_->features * kLanes);
@@ -109,8 +109,9 @@ class WideMeans {
     }
     double scale[kLanes];
     for (int k = 0; k < kLanes; ++k) scale[k] = square[k] > 0.0 ? 1.0 / std::sqrt(square[k]) : 0.0;
+    const int lanes = std::min(kLanes, settings_.clusters - first);
     for (int64_t i = 0; i < n; ++i)
-      for (int k = 0; k < kLanes; ++k) {
+      for (int k = 0; k < lanes; ++k) {
         const double cosine = dots_[i * kLanes + k] * scale[k];
         if (cosine > best_[i]) {
           best_[i] = cosine;
@@ -119,8 +120,11 @@ class WideMeans {
       }
   }
 
-  // Rows like no centre (empty ones, too) go to the smallest clusters, in label order.
+  // Rows that have nothing in common with the nearest centre (empty ones, too) go to the smallest clusters, in label
+  // order.
   void place_the_rest() {
+    for (int64_t i = 0; i < rows_->count(); ++i)
+      if (best_[i] == 0.0) cluster_[i] = -1;
     std::vector<int64_t> size(settings_.clusters, 0);
     for (int32_t c : cluster_)
       if (c >= 0) ++size[c];

@@ -1,13 +1,16 @@
 """What a person and a scheduler are told of a job that did not get through, or that did."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
 from xmcspark import command_spark
 from xmcspark.errors import InputError
-from xmcspark.refresh_spark import _next_step
-from xmcspark.store.runs import Run
+from xmcspark.refresh_spark import _next_step, _served
+from xmcspark.report.data import ReportData
+from xmcspark.store.runner import Outcome, summary_table
+from xmcspark.store.runs import Run, StageRecord
 
 
 @pytest.mark.parametrize(
@@ -77,13 +80,32 @@ class Files:
         return uri if self._local else None
 
 
+def test_the_total_is_that_of_the_report_with_what_is_around_the_stages():
+    outcomes = [
+        Outcome(StageRecord("corpus", "a", 3.0, {"instances": 5}), False),
+        Outcome(StageRecord("train", "b", 9.0), True),
+    ]
+    lines = summary_table(outcomes, 4.0).splitlines()
+    assert lines[1].split() == ["corpus", "5", "3.0", "75%"]
+    assert lines[2].split() == ["train", "0", "skipped"]
+    assert lines[3].split()[:3] == ["around", "1.0", "25%"]
+    assert lines[4].split() == ["all", "4.0"]
+
+
+def test_who_publishes_is_told_how_not_to():
+    report = ReportData("r", "xr-linear", "now", 1.0, publication=3)
+    assert "publication 3 of /data" in _served(report, "/data")
+    assert "--set publish.enabled=false" in _served(report, "/data")
+    assert _served(replace(report, publication=None), "/data") == ""
+
+
 def test_the_next_step_after_a_refresh_is_one_that_works():
-    manifest = "/root/r/bundle/manifest.json"
-    here = _next_step(Run(Files(True, manifest), "/root", "r"))
-    assert "xmcspark.load('/root/r/bundle').predict" in here
-    away = _next_step(Run(Files(False, manifest), "/root", "r"))
-    assert "hadoop fs -get /root/r/bundle bundle" in away
+    manifest = "/data/r/bundle/manifest.json"
+    here = _next_step(Run(Files(True, manifest), "/data", "r"))
+    assert "xmcspark.load('/data/r/bundle').predict" in here
+    away = _next_step(Run(Files(False, manifest), "/data", "r"))
+    assert "hadoop fs -get /data/r/bundle bundle" in away
     assert "xmcspark.load('bundle').predict" in away
-    unpublished = _next_step(Run(Files(True), "/root", "r"))
+    unpublished = _next_step(Run(Files(True), "/data", "r"))
     assert "publish --run r --set publish.enabled=true" in unpublished
     assert "load" not in unpublished

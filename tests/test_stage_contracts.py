@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from xmcspark.config.configuration import Config
+from xmcspark.config.configuration import Config, default_config
+from xmcspark.config.presets import METHODS
 from xmcspark.flow_spark import STAGES
 from xmcspark.store.tables import TABLES
 
@@ -60,6 +61,9 @@ def test_a_table_says_what_it_is_and_has_a_key(table):
 
 def test_no_setting_is_without_effect():
     """Every section of the configuration is declared by a stage, or decides where and how, not what."""
-    declared = {key.split(".")[0] for stage in STAGES for key in stage.config_keys}
+    methods = [default_config(method) for method in METHODS]
+    declared = {
+        key.split(".")[0] for stage in STAGES for config in methods for key in stage.deciding_keys(config)
+    }
     elsewhere = {"method", "run", "sample"}  # a preset; places and names; what the sample logs hold
     assert {field.name for field in dataclasses.fields(Config)} - declared - elsewhere == set()

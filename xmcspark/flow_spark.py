@@ -19,6 +19,7 @@ from xmcspark.corpus.log_listing_spark import list_logs
 from xmcspark.errors import StoreError
 from xmcspark.labels import augment_spark
 from xmcspark.matchers import predict_spark, train_spark
+from xmcspark.neural import encode_spark
 from xmcspark.quality import evaluate_spark
 from xmcspark.store import publish
 from xmcspark.store.filesystem import Filesystem, joined
@@ -35,6 +36,7 @@ STAGES: tuple[Stage, ...] = (
     corpus_spark.STAGE,
     augment_spark.STAGE,
     vectorize_spark.STAGE,
+    encode_spark.STAGE,
     index_spark.STAGE,
     train_spark.STAGE,
     predict_spark.STAGE,
@@ -95,7 +97,7 @@ def open_run(spark: SparkSession, config: Config, create: bool = True) -> tuple[
                 f"there is no run {run.id} in {run.root}: give its id with --run, or run refresh first"
             )
         base = config.run.base or _published_id(fs, run)
-        fs.create(joined(run.uri, "run.json"), _document(config, base))
+        fs.create(joined(run.uri, "run.json"), run_document(config, base))
         opened = _opened(run) or {}
     base_id = opened.get("base")
     if config.run.base is not None and config.run.base != base_id:
@@ -127,12 +129,14 @@ def _published_id(fs: Filesystem, run: Run) -> str | None:
     return None if current is None or current.run == run.id else current.run
 
 
-def _document(config: Config, base: str | None) -> str:
+def run_document(config: Config, base: str | None, **more: Any) -> str:
+    """What a run is opened with."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     content = {
         "base": base,
         "opened_at": now,
         "xmcspark": version("xmcspark"),
         "config": config.resolved(),
+        **more,
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

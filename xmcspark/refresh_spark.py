@@ -41,15 +41,18 @@ def refresh(spark: SparkSession, config: Config) -> Run:
     try:
         outcomes += run_stages(spark, config, run, base, STAGES[-1:])
     except RefusedError as error:
-        _write_findings(spark, config, run, base, outcomes, started, str(error))
+        try:
+            write_findings(spark, config, run, base, outcomes, started, str(error))
+        except Exception:  # that the run was refused matters more, and a scheduler must hear it
+            log.exception("the report of the refused run could not be written")
         raise
-    report = _write_findings(spark, config, run, base, outcomes, started)
+    report = write_findings(spark, config, run, base, outcomes, started)
     _print_overview(run, outcomes, report)
     run.fs.delete(joined(run.uri, "scratch"))  # last: an executor that joins late still fetches from it
     return run
 
 
-def _write_findings(
+def write_findings(
     spark: SparkSession,
     config: Config,
     run: Run,
@@ -57,12 +60,13 @@ def _write_findings(
     outcomes: list[Outcome],
     started: float,
     refusal: str | None = None,
+    method: str | None = None,
 ) -> ReportData:
-    """Manifest, summary and report."""
+    """Manifest, summary and report; `method` is what the report calls it."""
     write_run_manifest(run)
     begun = time.monotonic()
     report = gathered(spark, config, run, base, outcomes, refusal)
-    report = replace(report, seconds=time.monotonic() - started)
+    report = replace(report, seconds=time.monotonic() - started, method=method or report.method)
     run.fs.write_text(joined(run.uri, "summary.json"), json.dumps(_summary(report), indent=1) + "\n")
     run.fs.write_text(joined(run.uri, "report.html"), report_page(report))
     log.info("report: done in %.1f s", time.monotonic() - begun)
@@ -94,7 +98,7 @@ def _summary(report: ReportData) -> dict[str, Any]:
 
 def _print_overview(run: Run, outcomes: list[Outcome], report: ReportData) -> None:
     place, root = (run.fs.local_path(uri) or uri for uri in (run.uri, run.root))
-    print(f"\n{summary_table(outcomes)}\n")
+    print(f"\n{summary_table(outcomes, report.seconds)}\n")
     if report.metrics:
         print(f"{metrics_text(report.metrics)}\n")
     for example in report.examples:
@@ -103,10 +107,20 @@ def _print_overview(run: Run, outcomes: list[Outcome], report: ReportData) -> No
             print(f"   {score:.3f}  {name}{'  (clicked)' if right else ''}")
     print(
         f"\ntables   {place}/tables\nreport   {place}/report.html\nsummary  {place}/summary.json\n"
-        f"bundle   {place}/bundle\n\n"
+        f"bundle   {place}/bundle\n{_served(report, root)}\n"
         f"Next: {_next_step(run)}\n"
         "or ask the run in SQL (docs/cookbook.md):\n"
         f"  ./spark-submit.sh sql --root {root} --run {run.id}"
+    )
+
+
+def _served(report: ReportData, root: str) -> str:
+    """That others get this model from now on, which not everybody who tries something wants."""
+    if report.publication is None:
+        return ""
+    return (
+        f"served   this run, as publication {report.publication} of {root}; for an experiment that should not be: "
+        "--set publish.enabled=false\n"
     )
 
 

@@ -19,7 +19,7 @@ from stopwatch import folder_mb, run_job
 ROOT = Path(os.environ.get("XMCSPARK_ROOT", "."))
 # A stage of the run and the step of the bench that is the same work (index is label features and tree together).
 STEP_OF = {"vectorize": "tfidf_fit_transform", "index": "tree", "train": "train", "predict": "predict_batch"}
-ORDER = ("ingest", "corpus", "vectorize", "index", "train", "predict", "evaluate", "publish")
+ORDER = ("ingest", "corpus", "augment", "vectorize", "index", "train", "predict", "evaluate", "publish")
 AFTER_MODEL = ("predict", "evaluate", "publish")
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from bench.report import render
 from bench.summary import summarise
-from bench.table import quality_table, steps_table, tree_levels_table
+from bench.table import marginal_table, quality_table, steps_table, tree_levels_table
 
 
 def record(step, system, cpu_s, **extra):
@@ -108,3 +108,34 @@ def test_report_shows_what_a_doubling_costs(result):
     growth = render([sized(4000, 400, 9), sized(1000, 100, 1)]).split("## Growth")[1]
     assert "27 (3.00×)" in next(line for line in growth.splitlines() if line.startswith("| train"))
     assert "## Growth" not in render([sized(4000, 900, 9), sized(1000, 100, 1)])
+
+
+def whole(system, wall, train):
+    sums = [{"step": "text_to_model", "wall_s": wall, "cpu_s": wall, "peak_mb": 0.0}]
+    return answer(system, {}, {"sums": sums, "stages": {"train": train}, "start_s": wall / 10})
+
+
+def test_totals_and_stages_that_a_system_measures_itself_are_medians_over_the_repeats():
+    found = summarise([whole("xmcspark-spark", wall, wall / 2) for wall in (60.0, 90.0, 70.0)])
+    assert step(found, "text_to_model", "xmcspark-spark", "sums")["wall_s"] == 70
+    assert found["facts"]["xmcspark-spark"]["stages"]["train"] == 35
+    assert found["facts"]["xmcspark-spark"]["start_s"] == 7
+
+
+def test_marginal_table_divides_what_more_data_takes(result):
+    sizes = []
+    for instances, walls in ((20, (60, 50, 100)), (10, (30, 25, 60))):
+        steps = {"tfidf_fit_transform": walls[1] / 2, "pifa": 0, "tree": 0, "train": 0}
+        found = summarise(
+            [
+                answer("xmcspark", steps),
+                whole("xmcspark-tables", walls[0], 1.0),
+                whole("xmcspark-spark", walls[2], 1.0),
+            ]
+        )
+        sizes.append({**found, "data": {**result["data"], "instances": instances}})
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in marginal_table(sizes).splitlines()]
+    assert rows[0][1:3] == ["10 × 5", "20 × 5"]
+    assert rows[2] == ["xmcspark", "25.0", "50.0", "25.0", "1.00×", "0.83×"]
+    assert rows[4] == ["xmcspark-spark", "60.0", "100.0", "40.0", "1.60×", "1.33×"]
+    assert marginal_table(sizes[:1]) == ""

@@ -33,6 +33,7 @@ def configure(corpus, tmp_path):
         config = {
             "run": {"root": str(tmp_path / name), "id": "night"},
             "input": {part: str(corpus / f"{part}.parquet") for part in ("train", "test", "labels")},
+            "augment": {"gandalf": True, "trial_rows": 1000},
             "tree": {"max_leaf": 20, "branching": 8, "sub_trees": 12},
             "train": {"waves": 4},
             **changes,

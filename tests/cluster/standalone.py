@@ -141,12 +141,13 @@ def submit(job: str, master: str, arguments: tuple[str, ...], conf: dict[str, st
 
 
 def finish(process: subprocess.Popen, timeout: float = 400) -> str:
-    """Waits for a job; its output, which is shown if the job failed."""
+    """Waits for a job; its output, which is shown if the job failed or did not end."""
     try:
         output, _ = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        kill(process)
-        raise
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        raise AssertionError(f"not finished after {timeout:.0f} s:\n{output[-6000:]}") from None
     assert process.returncode == 0, output[-6000:]
     return output
 

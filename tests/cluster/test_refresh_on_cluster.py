@@ -18,12 +18,21 @@ def reference(spark, corpus, tmp_path_factory):
     config = {
         "run": {"root": str(root / "local"), "id": "night"},
         "input": {part: str(corpus / f"{part}.parquet") for part in ("train", "test", "labels")},
+        "augment": {"gandalf": True, "trial_rows": 1000},
         "tree": {"max_leaf": 20, "branching": 8, "sub_trees": 12},
         "train": {"waves": 1},
     }
     path.write_text(json.dumps(config))
     finish(submit("refresh", "local[1]", ("--config", str(path)), {}))
-    return contents(spark, root / "local")
+    return _found(spark, root / "local")
+
+
+def _found(spark, root):
+    """Digests of tables and files, and what augment noted: rows made, what was cut, the trial to the last digit."""
+    notes = json.loads((root / "night" / "stages" / "augment.json").read_text())["notes"]
+    assert notes["rows"] > 0
+    assert notes["trial"]["plain"]["P@1"] > 0
+    return {**contents(spark, root), "augmentation": notes}
 
 
 def _is_whole(path):
@@ -49,7 +58,7 @@ def test_a_cluster_gives_the_same_tables_and_bundle_as_one_slot(
     spark, cluster, configure, reference, tmp_path
 ):
     finish(cluster.submit("refresh", "--config", str(configure("plain"))))
-    assert contents(spark, tmp_path / "plain") == reference
+    assert _found(spark, tmp_path / "plain") == reference
 
 
 def test_an_executor_lost_in_training_changes_nothing(spark, cluster, configure, reference, tmp_path):
@@ -68,7 +77,7 @@ def test_an_executor_lost_in_training_changes_nothing(spark, cluster, configure,
     finish(process)
     said = "".join(path.read_text() for path in events.rglob("*") if path.is_file() and "events" in path.name)
     assert "SparkListenerExecutorRemoved" in said
-    assert contents(spark, tmp_path / "lost") == reference
+    assert _found(spark, tmp_path / "lost") == reference
 
 
 def test_a_driver_killed_between_and_inside_stages_goes_on_where_it_was(
@@ -89,7 +98,7 @@ def test_a_driver_killed_between_and_inside_stages_goes_on_where_it_was(
     notes = json.loads((stages / "train.json").read_text())["notes"]
     assert notes["waves_reused"] >= reused >= 1
     assert notes["waves_reused"] + notes["waves_trained"] == 4
-    assert contents(spark, tmp_path / "killed") == reference
+    assert _found(spark, tmp_path / "killed") == reference
 
 
 def test_speculative_duplicates_commit_once(spark, cluster, configure, reference, tmp_path):
@@ -101,4 +110,4 @@ def test_speculative_duplicates_commit_once(spark, cluster, configure, reference
         "spark.speculation.minTaskRuntime": "1ms",
     }
     finish(cluster.submit("refresh", "--config", str(configure("twice")), **eager))
-    assert contents(spark, tmp_path / "twice") == reference
+    assert _found(spark, tmp_path / "twice") == reference

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xmcspark.corpus.sample_catalogue import make_catalogue
-from xmcspark.corpus.sample_logs import write_sample_logs
+from xmcspark.corpus.sample_logs import sample_records, write_sample_logs
 from xmcspark.corpus.sample_settings import SampleSettings
 
 SMALL = {"days": 8, "lines_per_day": 400, "items": 300, "queries": 500, "bad_lines": 0.02}
@@ -53,6 +53,10 @@ def test_each_day_has_its_folder_and_about_as_many_lines_as_asked_for(sample):
     first = date(2025, 1, 1)
     assert [file.parent.name for file in files] == [f"dt={first + timedelta(days=n)}" for n in range(8)]
     assert {len(day) for day in lines} == {400, 480}
+
+
+def test_the_number_of_records_is_known_beforehand(sample):
+    assert sum(map(len, sample[1])) == sample_records(SampleSettings(**SMALL)) > 8 * 400  # there is a weekend
 
 
 def test_about_the_share_asked_for_is_unusable(sample, records):

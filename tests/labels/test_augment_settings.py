@@ -35,8 +35,9 @@ def test_mixtures_and_label_texts_are_alternatives():
 
 
 def test_a_decision_needs_held_out_instances():
-    with pytest.raises(ConfigError, match=r"augment\.validation_share"):
+    with pytest.raises(ConfigError, match=r"augment\.validation_share") as told:
         AugmentSettings(gandalf="auto", validation_share=0.0)
+    assert str(told.value).count("nothing to decide by") == 1
     assert AugmentSettings(gandalf=True, validation_share=0.0).validation_share == 0
 
 

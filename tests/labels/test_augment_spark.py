@@ -8,9 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from augment_run import LABELS, label_texts, labels_of, make_corpus, run_to
 
+from xmcspark.config.configuration import load
 from xmcspark.errors import InputError
 from xmcspark.labels.augment_settings import AugmentSettings
+from xmcspark.labels.augment_spark import STAGE
 from xmcspark.labels.augmented_training import Instances, mixtures
+from xmcspark.labels.cooccurrence_spark import CooccurrencePlan, _parts
 from xmcspark.labels.soft_targets import gandalf_rows
 from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.row_hash import text_hashes
@@ -117,6 +120,23 @@ def test_auto_tries_and_says_why(spark, corpus):
     notes = run.record("augment").notes
     assert "held-out instances" in notes["trial"]["why"]
     assert (notes["rows"] > 0) == notes["trial"]["use"]
+
+
+def test_what_decides_auto_is_part_of_the_stages_key():
+    """A run with other propensities asks again; more memory for a task, or no decision, changes nothing."""
+    decide = {"text", "tree", "train.loss", "predict.beam", "evaluate.propensity", "evaluate.propensity_a"}
+    for gandalf, matter in (("auto", decide), ("true", set())):
+        keys = STAGE.deciding_keys(load(None, ["run.root=/r", f"augment.gandalf={gandalf}"]))
+        assert decide.intersection(keys) == matter
+        assert not {"train", "predict", "train.task_memory_mb", "train.waves"}.intersection(keys)
+
+
+def test_tables_that_do_not_belong_together_are_refused_before_native_code_reads_them():
+    plan = CooccurrencePlan(label_ids=4, max_labels=9, max_neighbours=9, seed=0, threads=1, block_size=8)
+    labels = pa.array([[0, 3], [1, 4]], pa.list_(pa.int32()))
+    batch = pa.RecordBatch.from_arrays([pa.array(["a", "b"]), labels], names=["id", "labels"])
+    with pytest.raises(InputError, match=r"names label 4, but labels ends at 3: .* again from corpus on"):
+        list(_parts(plan, iter([batch])))
 
 
 @pytest.mark.parametrize("mixup", ["mixup", "label-mixup"])

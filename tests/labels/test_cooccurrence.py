@@ -13,7 +13,8 @@ from xmcspark.labels.cooccurrence import (
     alone,
     capped_labels,
     cooccurrence_parts,
-    cooccurrence_sums,
+    counted_neighbours,
+    graph_on_disk,
     joined_neighbours,
     neighbours_of,
 )
@@ -23,6 +24,10 @@ from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.spgemm import Cut
 
 ALL = 10**6
+
+
+def cooccurrence_sums(Y, threads=1):
+    return add_label_sums(cooccurrence_parts(Y, threads), threads=threads)
 
 
 def labels_of(seed, rows=60, labels=25, density=0.1):
@@ -126,9 +131,34 @@ def test_parts_of_bounded_work_add_up_to_the_whole(seed, most_pairs):
     assert_same(neighbours_of(add_label_sums(parts), ALL)[0], whole)
 
 
+@given(seed=st.integers(0, 2**32 - 1), most=st.sampled_from([2, ALL]), most_pairs=st.integers(1, 400))
+def test_counting_some_labels_after_the_other_gives_the_same(seed, most, most_pairs):
+    Y = as_csr(labels_of(seed, density=0.15))
+    whole, cut = neighbours_of(cooccurrence_sums(Y), most)
+    found, found_cut = counted_neighbours(Y, most, most_pairs=most_pairs)
+    assert_same(found, whole)
+    assert found_cut == cut
+
+
+def test_what_is_cut_is_never_held_all_at_once(monkeypatch):
+    held = []
+
+    def counted(sums, most):
+        held.append(len(sums.indices))
+        return neighbours_of(sums, most)
+
+    monkeypatch.setattr("xmcspark.labels.cooccurrence.neighbours_of", counted)
+    Y = as_csr(labels_of(2, rows=300, density=0.3))
+    counted_neighbours(Y, 3, most_pairs=2500)
+    assert len(held) > 5
+    assert sum(held) == 25 * 25
+    assert max(held) <= 5 * 25
+
+
 def test_no_instances_have_no_neighbours():
-    found, cut = neighbours_of(cooccurrence_sums(as_csr(sp.csr_matrix((0, 4)))), 5)
-    assert (len(found.labels), found.indptr.tolist(), cut) == (0, [0], Cut())
+    for labels in (0, 4):
+        found, cut = counted_neighbours(as_csr(sp.csr_matrix((0, labels))), 5)
+        assert (len(found.labels), found.indptr.tolist(), cut) == (0, [0], Cut())
 
 
 @given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 6), cut=st.integers(0, 60))
@@ -168,6 +198,16 @@ def test_a_saved_graph_is_mapped_and_the_same(tmp_path):
     assert_same(Neighbours.load(tmp_path / "graph"), graph)
     with pytest.raises(InputError, match="not a saved label graph"):
         Neighbours.load(tmp_path)
+
+
+def test_a_graph_on_disk_is_filled_by_parts_in_any_order(tmp_path):
+    graph = counted_neighbours(as_csr(labels_of(3)), 4)[0]
+    parts = [graph.take(np.arange(9, len(graph.labels))), graph.take(np.arange(9))]
+    sizes = [(part.labels, np.diff(part.indptr), part.own) for part in parts]
+    found = graph_on_disk(iter(sizes), tmp_path)
+    for part in parts:
+        found.fill(part)
+    assert_same(found, graph)
 
 
 def test_rows_taken_and_joined_are_the_whole_again():

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from xmcspark.errors import InputError
 from xmcspark.labels.features import combine, concatenate, label_text_features, pifa, pifa_and_cut
 from xmcspark.labels.label_sums import LabelSums, add_label_sums, features_of_sums, label_sums, pifa_grid
+from xmcspark.sparse.csr import with_dense
+from xmcspark.sparse.rows import take_rows
 
 
 def instances(seed, n=200, labels=40, features=300, *, weighted=False):
@@ -112,6 +114,36 @@ def test_label_features_do_not_depend_on_how_instances_are_split(seed, cuts, wei
     assert cut == split_cut
     tree = [add_label_sums(parts[:2]), *parts[2:]] if len(parts) > 1 else parts
     assert_equal_bits(whole, features_of_sums(tree, Y.shape[1], max_features=max_features)[0])
+
+
+def signed_instances(seed, largest_negative=1.0):
+    """As `instances`, with a dense block of values of either sign beside the sparse ones."""
+    X, Y = instances(seed)
+    block = np.random.default_rng(seed).normal(size=(X.shape[0], 9))
+    return with_dense(X, np.where(block < 0, block * largest_negative, block)), Y
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 1000.0]), st.lists(st.integers(0, 200), max_size=4))
+def test_a_dense_block_with_negative_values_counts_like_other_columns(seed, largest_negative, cuts):
+    X, Y = signed_instances(seed, largest_negative)
+    Z = pifa(X, Y)
+    assert Z.shape == (Y.shape[1], X.shape[1])
+    np.testing.assert_allclose(Z.toarray(), unit_rows(Y.T.astype(np.float64) @ X.to_scipy()), atol=2e-7)
+    assert_equal_bits(Z, pifa(X.expanded(), Y))
+    grid = pifa_grid(X, Y)  # from the largest magnitude, which is that of a negative value
+    order = np.random.default_rng(seed).permutation(200)
+    parts = [label_sums(take_rows(X, rows), Y[rows], grid=grid) for rows in np.split(order, sorted(cuts))]
+    assert_equal_bits(Z, features_of_sums(parts[::-1], Y.shape[1])[0].to_scipy())
+
+
+def test_max_features_keeps_what_is_largest_in_absolute_value():
+    X, Y = signed_instances(3, 5.0)
+    full, kept = pifa(X, Y).toarray(), pifa(X, Y, max_features=6).toarray()
+    for row, small in zip(full, kept, strict=True):
+        largest = np.sort(np.argsort(-abs(row), kind="stable")[: np.count_nonzero(small)])
+        np.testing.assert_array_equal(np.flatnonzero(small), largest)
+    assert (kept < 0).any()
 
 
 def test_a_part_holds_only_the_labels_it_has_seen():

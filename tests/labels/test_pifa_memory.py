@@ -3,14 +3,17 @@
 import subprocess
 import sys
 
+import pytest
+
 # Sums the features of `groups` groups of instances as the tasks on both sides of the shuffle do, and prints its peak.
 TASK = """
 import resource, sys
 from dataclasses import replace
 import numpy as np, pyarrow as pa
 from xmcspark.labels import packed_sums, pifa_spark
+from xmcspark.text.feature_table import FeatureSpace
 packed_sums._HELD_ENTRIES = 1 << 18
-plan = pifa_spark.PifaPlan(2.0**-20, 5000, 200, None, None, 0, 1, 200, 1 << 12)
+plan = pifa_spark.PifaPlan(2.0**-20, FeatureSpace(5000), 200, None, None, 0, 1, 200, 1 << 12, store=sys.argv[2] or None)
 
 def batches():
     random = np.random.default_rng(0)
@@ -36,11 +39,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """
 
 
-def test_peak_memory_is_flat_when_instances_grow_fourfold():
+@pytest.mark.parametrize("referred", [False, True])
+def test_peak_memory_is_flat_when_instances_grow_fourfold(tmp_path, referred):
+    folder = str(tmp_path) if referred else ""
     few, many = (
         int(
             subprocess.run(
-                [sys.executable, "-c", TASK, groups], capture_output=True, text=True, check=True
+                [sys.executable, "-c", TASK, groups, folder], capture_output=True, text=True, check=True
             ).stdout
         )
         for groups in ("16", "64")

@@ -15,8 +15,12 @@ from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.label_sums import label_sums, pifa_grid
 from xmcspark.labels.packed_sums import BlockSums, packed_by_block
 from xmcspark.labels.pifa_spark import LABEL_ROWS, PifaPlan, label_rows, routed_sums
+from xmcspark.labels.referred_sums import referred_by_block, sums_of_referred
+from xmcspark.matchers.row_store import keep_rows
+from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.store.direct_tables import FrameRows
+from xmcspark.text.feature_table import FeatureSpace
 from xmcspark.tree.index_spark import STAGE
 
 ROWS, FEATURES, LABELS = 300, 40, 50
@@ -32,12 +36,20 @@ def problem():
 
 
 def _plan(X, Y, **changes):
-    plan = {"grid": pifa_grid(X, Y), "features": FEATURES, "label_ids": LABELS, "max_features": None}
+    plan = {
+        "grid": pifa_grid(X, Y),
+        "space": FeatureSpace(FEATURES),
+        "label_ids": LABELS,
+        "max_features": None,
+    }
     plan |= {"cap": None, "seed": 0, "threads": 1, "block_size": 7, "group_rows": 32}
     return PifaPlan(**(plan | changes))
 
 
-def test_many_blocks_groups_and_empty_partitions_give_the_whole(spark, make_context, problem):
+@pytest.mark.parametrize("referred", [False, True])
+def test_many_blocks_groups_and_empty_partitions_give_the_whole(
+    spark, make_context, problem, tmp_path, referred
+):
     X, Y = problem
     rows = [
         (
@@ -55,7 +67,9 @@ def test_many_blocks_groups_and_empty_partitions_give_the_whole(spark, make_cont
     features = spark.createDataFrame(rows, columns).repartition(3).where("row_key >= 0")
     features = features.union(spark.createDataFrame([], columns))  # a partition without rows
     labels = spark.createDataFrame([(i,) for i in range(LABELS) if i != 4], "id int")
-    plan = _plan(X, Y)
+    store = tmp_path / "rows"
+    store.mkdir()
+    plan = _plan(X, Y, store=str(store) if referred else None)
     with routed_sums(make_context(STAGE), FrameRows(features), labels, plan, 4) as sums:
         found = sorted(sums.map(PART_COLUMNS, label_rows(plan), LABEL_ROWS).collect())
     Z = pifa(X, Y)
@@ -65,6 +79,8 @@ def test_many_blocks_groups_and_empty_partitions_give_the_whole(spark, make_cont
         assert row.indices == z.indices.tolist()
         assert np.array(row["values"], np.float32).tobytes() == z.data.tobytes()
     assert sum(row.cut_pairs + row.cut_labels + row.cut_features for row in found) == 0
+    assert sum(row.summed for row in found) >= Z.nnz
+    assert any(store.iterdir()) == referred
 
 
 def test_indices_outside_the_tables_are_refused_with_the_remedy(problem):
@@ -103,6 +119,22 @@ def test_sums_added_on_the_way_are_the_same(problem, monkeypatch):
         found.append(sums.features(np.arange(7, 14, dtype=np.int32), 3)[0])
     assert found[0].data.tobytes() == found[1].data.tobytes()
     assert np.array_equal(found[0].indices, found[1].indices)
+
+
+def test_sums_of_rows_that_are_referred_to_are_those_of_the_rows(problem, tmp_path):
+    X, Y = problem
+    soft = as_csr(Y.copy())
+    soft.data[:] = np.random.default_rng(0).random(soft.nnz, np.float32)
+    grid = pifa_grid(X, soft)
+    store = keep_rows(tmp_path, as_csr(X))
+    expected, found = label_sums(X, soft, grid=grid), []
+    for block, payload in referred_by_block(soft, store, 7):
+        found.append(sums_of_referred(tmp_path, FEATURES, grid, 1, payload))
+        assert set((found[-1][0] // 7).tolist()) == {block}
+    labels, _, indices, sums = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    assert np.array_equal(labels, expected.labels)
+    assert np.array_equal(indices, expected.indices)
+    assert sums.tobytes() == expected.sums.tobytes()
 
 
 def test_payloads_are_of_one_block_and_hold_everything(problem):

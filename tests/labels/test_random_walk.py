@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmcspark.errors import InputError
-from xmcspark.labels.cooccurrence import cooccurrence_sums, neighbours_of
+from xmcspark.labels.cooccurrence import counted_neighbours
 from xmcspark.labels.random_walk import walked
 from xmcspark.sparse.csr import as_csr
 
 
 def graph_of(Y):
-    return neighbours_of(cooccurrence_sums(as_csr(Y)), 10**6)[0]
+    return counted_neighbours(as_csr(Y), 10**6)[0]
 
 
 @pytest.fixture(scope="module")

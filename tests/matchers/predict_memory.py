@@ -11,11 +11,13 @@ from random_model import random_model
 from small_problem import even_tree
 
 from xmcspark.matchers import routed_spark
+from xmcspark.matchers.members import MemberSettings
 from xmcspark.matchers.model_spark import SentModel
 from xmcspark.matchers.predict_spark import predicted
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.side_files import SideFolder
+from xmcspark.text.feature_table import FeatureSpace
 
 FEATURES, ROWS, ROW_FEATURES, LEAVES = 2000, 4096, 40, 50
 
@@ -55,13 +57,13 @@ def main(folder: str, mode: str, count: int) -> None:
     if mode == "save":
         random_model(even_tree(500, (LEAVES,)), FEATURES).searcher.save(Path(folder) / "0")
         return
-    model = SentModel(SideFolder(folder, "", ()), "1", 1, "average", Scoring(), 5, 5, 1)
+    model = SentModel(SideFolder(folder, "", ()), "1", MemberSettings(1, "average", Scoring()), 5, 5, 1)
     if mode == "replicated":
-        found = predicted(blocks(count), model)
+        found = predicted(blocks(count), model, FeatureSpace(FEATURES))
     else:
         shards = routed_spark.Shards((0, LEAVES), tuple(partition_keys(4)), tuple(partition_keys(3)))
-        packed = routed_spark._route(blocks(count), model, shards)
-        found = routed_spark._score(packed, model, shards)
+        packed = routed_spark._route(blocks(count), model, FeatureSpace(FEATURES), shards)
+        found = routed_spark._score(packed, model, FeatureSpace(FEATURES), shards)
     assert sum(batch.num_rows for batch in found) > 0
     print(peak_bytes())
 

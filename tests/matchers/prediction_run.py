@@ -11,6 +11,7 @@ from random_model import random_excluded, random_model, random_rows
 from run_tables import write_table
 
 from xmcspark.matchers.model import TreeModel
+from xmcspark.store.runs import StageRecord
 
 N_ROWS, N_LABELS = 90, 57
 
@@ -34,6 +35,9 @@ def write_features(context: Any, order: Any = None, partitions: int = 1, split: 
         features, values = X.indices[at].tolist(), X.data[at].tolist()
         rows.append((f"i{row}", split, features, values, [], None, [], int(row) * 7919 - 300, 0))
     write_table(context, "features", rows, partitions)
+    context.run.finish(
+        StageRecord("vectorize", "key", 0.0, notes={"features": X.shape[1]}, writes=["features"])
+    )
 
 
 def excluded_matrix() -> sp.csr_matrix:

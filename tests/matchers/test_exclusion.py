@@ -5,7 +5,7 @@ import pytest
 from random_model import random_excluded, random_model, random_rows
 
 from xmcspark.matchers.exclusion import holds, search_without, without
-from xmcspark.matchers.members import Members
+from xmcspark.matchers.members import Members, MemberSettings
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.presets import Ensemble
 from xmcspark.matchers.scoring import Scoring
@@ -70,7 +70,7 @@ def test_members_predict_as_the_ensemble_does(tmp_path, fusion):
     for number, model in enumerate(models):
         model.searcher.save(tmp_path / str(number))
     scoring, X = Scoring("l2-hinge"), as_csr(random_rows())
-    members = Members.load(tmp_path, 2, scoring, fusion)
+    members = Members.load(tmp_path, MemberSettings(2, fusion, scoring))
     found = members.predict(X, as_csr(np.zeros((90, 57))), beam=4, top_k=6)
     expected = Ensemble(tuple(m.with_scoring("l2-hinge") for m in models), fusion).predict(X, beam=4, top_k=6)
     assert np.array_equal(found.labels, expected.labels)

@@ -1,5 +1,6 @@
 """Training on Spark gives the local model, however rows, waves and tasks are laid out, and goes on where it stopped."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from training_run import folder_bytes, local_model, training_problem, write_inputs
 
 from xmcspark.errors import InputError
-from xmcspark.matchers import schedule, train_spark, wave_runs_spark
+from xmcspark.matchers import schedule, train_spark, wave_runs_spark, wave_spark
 from xmcspark.matchers.train_spark import STAGE
 from xmcspark.store.stage import read_table
 from xmcspark.tree.units import node_starts
@@ -68,6 +69,14 @@ def test_partitions_row_order_and_waves_leave_no_trace(make_context, tmp_path, p
     problem = training_problem()
     context = trained(make_context, problem, f"train.waves={waves}", partitions=partitions, seed=seed)
     assert_is_local_model(context, problem, tmp_path)
+
+
+def test_rows_sent_by_value_train_the_same_model(make_context, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        wave_spark, "common_folder", lambda context, name: nullcontext()
+    )  # as where tasks see no common disk
+    problem = training_problem()
+    assert_is_local_model(trained(make_context, problem), problem, tmp_path)
 
 
 def test_soft_targets_train_the_local_model(make_context, tmp_path):

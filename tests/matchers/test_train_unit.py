@@ -17,6 +17,7 @@ from xmcspark.matchers.train import train_matchers
 from xmcspark.matchers.train_unit import train_unit
 from xmcspark.matchers.trainer import in_one_node
 from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.text.feature_table import FeatureSpace
 from xmcspark.tree.unit_levels import units_by_level
 from xmcspark.tree.units import node_starts
 
@@ -56,7 +57,9 @@ def routed_rows(tree, units, X, Y, R, keys, hashes, caps, seed, parts=3, reached
             got[unit.unit] += list(packed_rows(its, 2000))
     nodes = {unit.unit: None if reached is None else unit.nodes for unit in units}
     return {
-        unit: unpacked_rows(payloads[::-1], X.shape[1], widths[unit], R is not None, nodes[unit])
+        unit: unpacked_rows(
+            payloads[::-1], FeatureSpace(X.shape[1]), widths[unit], R is not None, nodes[unit]
+        )
         for unit, payloads in got.items()
         if payloads
     }

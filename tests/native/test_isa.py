@@ -17,6 +17,7 @@ from xmcspark._native import cpu
 from xmcspark.corpus.synthetic import generate
 from xmcspark.labels.features import pifa
 from xmcspark.matchers.train import train_matchers
+from xmcspark.sparse.csr import with_dense
 from xmcspark.text.tfidf import Tfidf
 from xmcspark.tree.build import build_tree
 
@@ -42,6 +43,14 @@ for name, how in {"man": {"negatives": "tfn+man"}, "cost": {"cost_sensitive": Tr
     found[name] = digest(*parts)
 best = model.with_scoring("sigmoid").predict(tfidf.transform(made.test.texts))
 found["predictions"] = digest(best.labels, best.scores)
+for width in (7, 40):
+    block = with_dense(X, np.random.default_rng(width).normal(size=(X.shape[0], width)).astype(np.float32))
+    for loss in ("squared_hinge", "hinge", "logistic"):
+        dense = train_matchers(block, soft, wide, loss=loss, negatives="tfn+man", max_sweeps=20)
+        dense = train_matchers(block, Y, wide, loss=loss, start=dense, max_sweeps=20)
+        best = dense.predict(block)
+        parts = [part for m in dense.matchers for part in (m.weights.data, m.weights.dense, m.bias)]
+        found[f"{loss}, {width} dense columns"] = digest(*parts, best.labels, best.scores)
 print(json.dumps(found))
 """
 

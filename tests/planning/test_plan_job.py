@@ -81,6 +81,14 @@ def test_statistics_come_from_footers_and_flags_come_first(capsys, tmp_path):
     assert found["features"]["source"].startswith("guessed")
 
 
+def test_what_is_counted_is_whole_also_when_it_is_guessed(capsys, tmp_path):
+    sizes = ("--instances", "123456", "--labels", "777", "--pairs", "400001")
+    found = _json(capsys, tmp_path, *sizes, "--slots", "2")["statistics"]
+    means = ("characters", "row_features")
+    assert [name for name, fact in found.items() if fact["value"] % 1 and name not in means] == []
+    assert found["row_groups"]["value"] >= 1
+
+
 def test_statistics_come_from_a_run_and_flags_come_first(capsys, tmp_path):
     write_run(
         tmp_path / "night", load_costs(), instances=5000, labels=900, stages=("ingest", "corpus", "vectorize")

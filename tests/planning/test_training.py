@@ -8,6 +8,7 @@ import pytest
 from xmcspark import Tfidf, build_tree, pifa
 from xmcspark.config.configuration import load
 from xmcspark.corpus.synthetic import generate
+from xmcspark.errors import ConfigError
 from xmcspark.labels import block_sums_spark
 from xmcspark.matchers.schedule import plan_tasks, plan_waves, slot_balance
 from xmcspark.planning import work
@@ -153,7 +154,7 @@ def test_numbers_of_spark_stages_that_a_plan_repeats_are_the_same():
     assert work.GROUP_ROWS == block_sums_spark.GROUP_ROWS
     assert (work.TASKS_PER_SLOT, work.GROUP_BYTES) == (
         direct_tables._TASKS_PER_SLOT,
-        direct_tables._GROUP_BYTES,
+        direct_tables.GROUP_BYTES,
     )
 
 
@@ -168,3 +169,17 @@ def test_a_large_tree_is_built_side_by_side_and_a_sampled_one_with_less_memory()
     sampled = work.tree_building(load(None, ["tree.sample_labels=100000"]), large, 8)
     assert sampled.task_bytes < 0.2 * eight.task_bytes
     assert sampled.passes < eight.passes
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("mach", "knows trees only"),
+        ("xr-transformer", "does not know encoders"),
+        ("unidec", "method is unidec, and plan does not know encoders"),
+    ],
+)
+def test_what_cannot_be_planned_is_said(method, said):
+    config = load(None, [f"method={method}"])
+    with pytest.raises(ConfigError, match=said):
+        planned_training(config, _statistics(config), GUESSES.together)

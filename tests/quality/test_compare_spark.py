@@ -9,10 +9,11 @@ from run_tables import write_table
 
 from xmcspark.errors import InputError
 from xmcspark.matchers.predictions import Predictions
-from xmcspark.quality.compare_spark import _named_run, compare_runs
+from xmcspark.quality.compare_spark import compare_runs
 from xmcspark.quality.comparison import compare
 from xmcspark.quality.evaluate_spark import STAGE
 from xmcspark.quality.label_profile import LabelProfile
+from xmcspark.quality.same_instances_spark import named_run
 from xmcspark.sparse.row_hash import text_hashes
 from xmcspark.store.filesystem import joined
 from xmcspark.store.runs import StageRecord
@@ -93,7 +94,10 @@ def test_runs_on_other_instances_are_refused_or_compared_on_what_they_share(spar
 def test_the_other_run_is_named_by_id_or_by_path(spark, make_context):
     run = make_context(STAGE, run="new").run
     run.fs.write_text(joined(run.uri, "run.json"), "{}")
-    assert _named_run(spark, run.root, "new").uri == run.uri
-    assert _named_run(spark, "/elsewhere", f"{run.root}/new").uri == run.uri
-    with pytest.raises(InputError, match=r"there is no run old in .*; its runs are new"):
-        _named_run(spark, run.root, "old")
+    with pytest.raises(InputError, match=r"no stage of run new .* the runs there are none"):
+        named_run(spark, run.root, "new", "--with")
+    run.finish(StageRecord("corpus", "key", 1.0))
+    assert named_run(spark, run.root, "new", "--with").uri == run.uri
+    assert named_run(spark, "/elsewhere", f"{run.root}/new", "--with").uri == run.uri
+    with pytest.raises(InputError, match=r"there is no run old in .*; the runs there are new"):
+        named_run(spark, run.root, "old", "--with")

@@ -49,6 +49,23 @@ def sample_profile(shift: int = 0) -> Profile:
     )
 
 
+def sample_level(level: int, outputs: int, steps: int, **changes: Any) -> dict[str, Any]:
+    """A level of fine-tuning, as encode notes it."""
+    noted = {
+        "level": level,
+        "outputs": outputs,
+        "steps": steps,
+        "first_loss": 0.75,
+        "loss": 0.125,
+        "validation": 0.5 + 0.1 * level,
+        "kept_step": steps,
+        "evaluations": [[steps, 0.5]],
+        "seconds": 1_850.2,
+        "resumed_at": None,
+    }
+    return noted | changes
+
+
 def sample_stages() -> tuple[StageTime, ...]:
     notes: dict[str, dict[str, Any]] = {
         "ingest": {"days": {"2026-01-01": {"records": 90_000, "quarantined": 12}}, "read": 1},
@@ -80,6 +97,13 @@ def sample_stages() -> tuple[StageTime, ...]:
             },
         },
         "vectorize": {"features": 310_000, "rows_without_features": 17},
+        "encode": {
+            "width": 384,
+            "rows": 149_100,
+            "device": f"cpu, {HOSTILE}",
+            "fine_tuning_seconds": 3_700.4,
+            "levels": [sample_level(0, 128, 1_000), sample_level(1, 21_000, 2_000)],
+        },
         "index": {"pifa_pairs_cut": 0},
         "train": {"tasks": 20, "waves": 2, "weights": 9_000_000, "unfinished_matchers": 4},
         "predict": {"model_bytes": 90_000_000},

@@ -7,10 +7,10 @@ from math import nan
 
 import pytest
 from page_outline import Outline
-from report_sample import HOSTILE, sample_metrics, sample_report, sample_stages
+from report_sample import HOSTILE, sample_level, sample_metrics, sample_report, sample_stages
 
 from xmcspark.quality.metric_sums import MetricRow
-from xmcspark.report.data import ReportData
+from xmcspark.report.data import ReportData, StageTime
 from xmcspark.report.page import report_page
 
 SECTIONS = [
@@ -23,6 +23,7 @@ SECTIONS = [
     "neighbours",
     "data",
     "tree",
+    "fine-tuning",
     "time",
     "load",
 ]
@@ -182,6 +183,39 @@ def test_an_augmentation_says_what_it_did_and_what_the_trial_found():
     assert "is not used" in words_of(section_of(page, "augmentation"))
 
 
+def of_encode(**notes):
+    """A report whose stage encode noted this."""
+    stages = [stage for stage in sample_stages() if stage.stage == "encode"]
+    return report_page(sample_report(stages=(dataclasses.replace(stages[0], notes=notes),)))
+
+
+def test_fine_tuning_is_told_level_by_level():
+    said = words_of(section_of(report_page(FULL), "fine-tuning"))
+    assert "fine-tuned in 3,000 steps on 2 levels of outputs" in said
+    assert "Embedding 384 numbers Instances embedded 149,100 Device cpu, </script>" in said
+    assert "Fine-tuning 61 min 40 s" in said
+    assert "1 128 1,000 0.7500 0.1250 0.5000 30 min 50 s" in said
+    assert "2 21,000 2,000 0.7500 0.1250 0.6000 30 min 50 s" in said
+
+
+def test_fine_tuning_that_went_on_or_kept_an_earlier_step_says_so():
+    levels = [
+        sample_level(0, 64, 90, kept_step=60, resumed_at=30, first_loss=None),
+        sample_level(0, 64, 0, loss=None, first_loss=None, validation=None),
+    ]
+    said = words_of(section_of(of_encode(width=64, rows=5, device="cpu", levels=levels), "fine-tuning"))
+    assert "1 level went on from a checkpoint" in said
+    assert "1 64 90 – 0.1250 0.5000 (step 60)" in said
+    assert "2 64 0 – – – 30 min 50 s" in said
+
+
+def test_an_encoder_that_stayed_as_it_was_has_no_levels_and_a_run_without_one_no_section():
+    said = words_of(section_of(of_encode(width=64, rows=5, device="cpu", levels=[]), "fine-tuning"))
+    assert "taken as it is" in said
+    assert "loss" not in said
+    assert "fine-tuning" not in of_encode(width=0)
+
+
 def test_drift_tells_sizes_labels_and_distributions():
     said = words_of(section_of(report_page(FULL), "drift"))
     assert "Labels since 2026-02-27-aa: 320 are new, 41 are no longer trained." in said
@@ -195,3 +229,33 @@ def test_without_examples_or_neighbours_their_sections_are_left_out():
     page = report_page(sample_report(examples=(), neighbours=(), stages=sample_stages()[:1]))
     names = [attrs["id"] for _, attrs in Outline(page).all("section")]
     assert not {"examples", "neighbours", "augmentation"} & set(names)
+
+
+def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
+    pools = {"labels": 812.4, "positives": 5.25}
+    tasks = [
+        {"task": name, "steps": steps, "seconds": 61.0, "loss": loss, "validation": held_out, "pools": pools}
+        for name, steps, loss, held_out in (("dual", 700, 1.25, 0.5), ("unidec", 0, None, None))
+    ]
+    searched = {"labels": 21_000, "width": 768, "heads": ["dual", "classifier"], "bytes": 64_512_000}
+    notes = {
+        "encode": {"tasks": tasks, "width": 384, "rows": 5, "device": "cpu"},
+        "train": {"unidec": {**searched, "search": "approximate", "recall": 0.987}},
+    }
+    stages = tuple(StageTime(name, 1.0, False, {}, noted) for name, noted in notes.items())
+    page = report_page(sample_report(stages=stages, levels=(), units=()))
+    words = words_of(section_of(page, "vectors"))
+    for said in (
+        "21,000",
+        "768",
+        "dual and classifier",
+        "approximate",
+        "98.7%",
+        "1.250",
+        "812",
+        "5.2",
+        "50.0%",
+    ):
+        assert said in words
+    assert 'id="tree"' not in page
+    assert 'id="fine-tuning"' not in page, "it would say that there are no levels"

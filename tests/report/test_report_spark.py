@@ -180,6 +180,10 @@ def test_a_run_that_the_gates_refuse_has_a_report_that_says_so(make_context, mon
 
     monkeypatch.setattr(refresh_spark, "open_run", lambda spark, config: (context.run, None))
     monkeypatch.setattr(refresh_spark, "run_stages", stages)
+    with monkeypatch.context() as broken:
+        broken.setattr(refresh_spark, "gathered", lambda *_: 1 / 0)
+        with pytest.raises(RefusedError):  # a report that fails hides no refusal
+            refresh_spark.refresh(context.spark, context.config)
     with pytest.raises(RefusedError):
         refresh_spark.refresh(context.spark, context.config)
     page = context.fs.read_text(f"{context.run.uri}/report.html")

@@ -197,6 +197,23 @@ def test_a_label_is_found_by_its_key():
             names.label(absent)
 
 
+def test_further_labels_get_the_ids_after_the_others():
+    names = LabelNames.of(np.array([2, 0], np.int32), pa.array(["b", "ä"]), pa.array([None, "A"]))
+    more = names.with_more(["new", "日本"], ["New", "Nippon"])
+    assert [more.key(label) for label in range(5)] == ["ä", "", "b", "new", "日本"]
+    assert (more.text(0), more.text(4)) == ("A", "Nippon")
+    assert (more.label("b"), more.label("日本")) == (2, 4)
+    with pytest.raises(
+        InputError, match="'b' is the key of a label already; 'c' is given twice; 'd' has no text"
+    ):
+        names.with_more(["b", "c", "c", "d"], ["B", "C", "C", " "])
+
+
+def test_a_model_without_a_dual_encoder_takes_no_further_labels(bundle):
+    with pytest.raises(InputError, match="method: unidec"):
+        load(bundle).with_new_labels({"new": "a new one"})
+
+
 def test_files_that_nobody_listed_and_lists_without_files_are_refused(bundle):
     (bundle / "model" / "extra.npy").touch()
     with pytest.raises(InputError, match=r"extra\.npy is not in the manifest"):

@@ -7,6 +7,12 @@ from small_bundle import write_bundle
 
 from xmcspark import load
 from xmcspark.errors import InputError
+from xmcspark.labels.features import pifa
+from xmcspark.matchers.train import train_matchers
+from xmcspark.serving.explain import WeighedText, path_steps
+from xmcspark.sparse.csr import with_dense
+from xmcspark.sparse.rows import take_rows
+from xmcspark.tree.build import build_tree
 
 TEXTS = 5
 
@@ -66,6 +72,7 @@ def test_terms_are_features_of_the_text_with_the_weights_of_the_matcher(trained,
     assert len(both) > 0
     assert [term.weight for term in step.terms] == [weights[f] for f in both]
     assert [term.value for term in step.terms] == [value_of[f] for f in both]
+    assert [term.gram for term in step.terms] == [model.gram(f) for f in both]
 
 
 def test_a_text_without_known_grams_is_explained_by_biases_alone(model):
@@ -79,3 +86,26 @@ def test_a_text_without_known_grams_is_explained_by_biases_alone(model):
 def test_a_label_that_is_not_there_is_named(model, label, says):
     with pytest.raises(InputError, match=says):
         model.explain("red", label)
+
+
+def test_an_embedding_is_one_term_and_the_margins_are_the_searchs_to_the_bit():
+    rng = np.random.default_rng(0)
+    X = with_dense(sp.random(60, 12, 0.3, "csr", np.float32, random_state=rng), rng.normal(size=(60, 9)))
+    Y = sp.csr_matrix(np.eye(20, dtype=np.float32)[rng.integers(0, 20, 60)])
+    tree = build_tree(pifa(X, Y), branching=2, max_leaf=10)
+    searcher = train_matchers(X, Y, tree).with_scoring("identity", "sum").searcher
+    for row in range(5):
+        at = slice(X.indptr[row], X.indptr[row + 1])
+        text = WeighedText(X.indices[at], X.data[at], [str(f) for f in X.indices[at]], X.dense[row])
+        for label in range(20):
+            steps = path_steps(searcher, text, label)
+            total = np.float32(0)
+            for step in steps:
+                total += np.float32(step.margin)
+                assert (step.terms[-1].gram, step.terms[-1].feature) == ("embedding", 12)
+                contributions = sum(term.contribution for term in step.terms)
+                assert step.margin == pytest.approx(step.bias + contributions, abs=1e-5)
+            wanted = sp.csr_matrix(([np.float32(1)], ([0], [label])), shape=(1, 20))
+            assert total == searcher.score(take_rows(X, np.array([row])), wanted).data[0]
+    with pytest.raises(InputError, match="9 dense columns: give the embedding"):
+        path_steps(searcher, text._replace(dense=None), 3)

@@ -11,7 +11,8 @@ from xmcspark.serving.run_choice_spark import chosen_run
 from xmcspark.serving.sql_spark import answer, told
 from xmcspark.serving.views_spark import register_run
 from xmcspark.store.database import register_tables
-from xmcspark.store.runs import Run
+from xmcspark.store.filesystem import Filesystem
+from xmcspark.store.runs import Run, StageRecord
 from xmcspark.store.tables import TABLES
 
 OPTIONS = argparse.Namespace(rows=3, full_width=False)
@@ -67,7 +68,7 @@ def test_functions_answer_as_the_bundle_does_without_spark(spark, found):
     ).collect()
     for row, answers in zip(rows, model.predict([row.text for row in rows], k=10), strict=True):
         assert [(a.label, a.key, a.text, a.score) for a in answers] == [tuple(said) for said in row.said]
-        features, values = model.vectorizer.transform_one(row.text)
+        features, values = model.reader.vectorizer.transform_one(row.text)
         grams = [model.gram(feature) for feature in features]
         assert [tuple(s) for s in row.seen] == list(zip(features, grams, values, strict=True))
         (path,) = model.explain(row.text, "A000005")
@@ -143,6 +144,17 @@ def test_an_unknown_run_is_answered_with_those_there_are(spark, found):
         chosen_run(spark, load(None, [f"run.root={root}", "run.id=other"]))
     with pytest.raises(StoreError, match="it has no runs"):
         chosen_run(spark, load(None, [f"run.root={root}/nowhere"]))
+
+
+def test_a_run_that_failed_at_once_is_no_choice(spark, tmp_path):
+    fs = Filesystem(spark)
+    for name in ("failed", "good"):
+        fs.write_text(f"{tmp_path}/{name}/run.json", "{}")
+    Run(fs, str(tmp_path), "good").finish(StageRecord("corpus", "key", 1.0))
+    with pytest.raises(StoreError, match=r"there is no run other .* its runs are good: name one"):
+        chosen_run(spark, load(None, [f"run.root={tmp_path}", "run.id=other"]))
+    with pytest.raises(StoreError, match=r"no stage of run failed .* run the job that started it again"):
+        chosen_run(spark, load(None, [f"run.root={tmp_path}", "run.id=failed"]))
 
 
 def test_without_a_name_the_run_served_now_is_meant(spark, found):

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from xmcspark._native.csr import first_bad_row, largest_magnitude
 from xmcspark.errors import InputError
-from xmcspark.sparse.csr import as_csr
+from xmcspark.sparse.csr import as_csr, with_dense
+from xmcspark.sparse.rows import stacked_rows, take_rows
+from xmcspark.sparse.spgemm import normalise_rows, spgemm
 
 
 def small_matrix() -> sp.csr_matrix:
@@ -151,3 +153,62 @@ def test_transpose_equals_scipy(rows, cols, seed):
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_largest_magnitude_is_the_largest_absolute_value(values):
     assert largest_magnitude(np.array(values, np.float32)) == max((abs(v) for v in values), default=0.0)
+
+
+def test_a_dense_block_holds_the_last_columns():
+    sparse = sp.random(7, 5, 0.4, "csr", np.float32, random_state=1)
+    block = np.random.default_rng(1).standard_normal((7, 3)).astype(np.float32)
+    matrix = with_dense(sparse, block)
+    whole = np.hstack([sparse.toarray(), block])
+    assert matrix.shape == (7, 8)
+    assert (matrix.width, matrix.nnz) == (3, sparse.nnz)
+    np.testing.assert_array_equal(matrix.to_scipy().toarray(), whole)
+    np.testing.assert_array_equal(matrix.transpose().to_scipy().toarray(), whole.T)
+    np.testing.assert_array_equal(matrix.sparse.to_scipy().toarray(), sparse.toarray())
+    assert as_csr(matrix.expanded().to_scipy()).nnz == sparse.nnz + block.size
+
+
+def test_rows_with_a_dense_block_are_taken_and_stacked_whole():
+    sparse = sp.random(6, 4, 0.5, "csr", np.float32, random_state=2)
+    block = np.random.default_rng(2).standard_normal((6, 2)).astype(np.float32)
+    matrix, whole = with_dense(sparse, block), np.hstack([sparse.toarray(), block])
+    rows = np.array([5, 0, 0, 3])
+    taken = take_rows(matrix, rows)
+    assert taken.width == 2
+    np.testing.assert_array_equal(taken.to_scipy().toarray(), whole[rows])
+    stacked = stacked_rows([taken, matrix])
+    np.testing.assert_array_equal(stacked.to_scipy().toarray(), np.vstack([whole[rows], whole]))
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (np.zeros((3, 2)), r"shape \(3, 2\)"),
+        (np.zeros((4, 0)), r"shape \(4, 0\)"),
+        (np.full((4, 1), np.nan), "NaN"),
+        (np.zeros(4), r"shape \(4,\)"),
+    ],
+)
+def test_a_dense_block_that_does_not_fit_is_refused(block, said):
+    with pytest.raises(InputError, match=said):
+        with_dense(sp.csr_matrix((4, 2), dtype=np.float32), block)
+
+
+def test_a_block_is_refused_where_it_has_no_use_and_never_dropped():
+    matrix = with_dense(sp.csr_matrix(np.eye(2, dtype=np.float32)), np.ones((2, 3)))
+    with pytest.raises(
+        InputError, match=r"Y has a dense block of 3 columns, which has no use here: give its sparse"
+    ):
+        as_csr(matrix, "Y")
+    assert as_csr(matrix, "X", dense="keep") is matrix
+    assert as_csr(matrix, "X", dense="expand").nnz == 8
+    whole = matrix.to_scipy().toarray()
+    np.testing.assert_array_equal(spgemm(matrix, np.eye(5)).toarray(), whole)
+    np.testing.assert_array_equal(spgemm(np.eye(2), matrix).toarray(), whole)
+    np.testing.assert_allclose(normalise_rows(matrix).toarray(), whole / 2)
+
+
+def test_a_matrix_takes_one_dense_block():
+    matrix = with_dense(sp.csr_matrix((2, 2), dtype=np.float32), np.ones((2, 1)))
+    with pytest.raises(InputError, match="has a dense block already"):
+        with_dense(matrix, np.ones((2, 1)))

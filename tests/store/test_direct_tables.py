@@ -9,7 +9,8 @@ from pyspark import cloudpickle
 
 from xmcspark.config.configuration import load
 from xmcspark.store.digest import table_digest
-from xmcspark.store.direct_tables import Measure, empty_rows_of, entries_of, rows_of_table, write_mapped
+from xmcspark.store.direct_tables import rows_of_table
+from xmcspark.store.direct_writing import Measure, empty_rows_of, entries_of, write_mapped
 from xmcspark.store.filesystem import Filesystem
 from xmcspark.store.runs import Run
 from xmcspark.store.stage import Context, Stage, read_table

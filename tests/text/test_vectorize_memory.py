@@ -41,7 +41,7 @@ if what == "transform":
     model = Tfidf().fit(next(batches()).column("text"))
     model.save(folder)
     place = features_spark.SideFolder(folder, "", ())
-    out = features_spark._transforming(place, "v", 1)(batches())
+    out = features_spark.transforming(place, "v", 1)(batches())
 else:
     ranges = gram_ranges(gram_counts(next(batches()).column("text"), settings), 2, 3)
     keys = list(range(len(ranges)))

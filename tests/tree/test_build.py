@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmcspark.errors import ConfigError, InputError
+from xmcspark.sparse.csr import with_dense
 from xmcspark.tree.build import build_meta_tree, build_sub_tree, build_tree, build_tree_timed, join_trees
 from xmcspark.tree.params import TreeParams
 from xmcspark.tree.quality import mean_leaf_cosine
@@ -149,6 +150,45 @@ def test_topics_of_unequal_size_are_found_without_balance():
     leaf_of = np.repeat(np.arange(len(tree.child_ptr[-1]) - 1), np.diff(tree.child_ptr[-1]))
     topic = np.repeat(np.arange(4), sizes)[tree.labels]
     assert all(len(set(topic[leaf_of == leaf])) == 1 for leaf in set(leaf_of))
+
+
+def signed_topics(topics=6, each=20, width=24, seed=0):
+    """(Z, topic of each label): unit vectors near random directions and near the opposites of these."""
+    rng = np.random.default_rng(seed)
+    centre = rng.normal(size=(topics // 2, width))
+    centre = np.concatenate([centre, -centre])
+    topic = rng.permutation(np.repeat(np.arange(topics), each))
+    Z = centre[topic] + 0.1 * rng.normal(size=(len(topic), width))
+    return (Z / np.linalg.norm(Z, axis=1, keepdims=True)).astype(np.float32), topic
+
+
+def test_opposite_directions_are_different_topics():
+    Z, topic = signed_topics()
+    tree = build_tree(Z, shape=(6,), iterations=20)
+    found = topic[tree.labels].reshape(6, 20)
+    halves = [
+        len(set(np.sign(Z[tree.labels[a:b]] @ Z[tree.labels[a]]))) for a, b in pairwise(tree.child_ptr[-1])
+    ]
+    assert halves == [1] * 6
+    assert (found == found[:, :1]).mean() > 0.6
+
+
+def test_without_balance_a_label_goes_to_the_nearest_centre_even_if_all_point_away():
+    first, second, away = [[1.0, 0.0]] * 25, [[0.0, 1.0]] * 35, [[-1.0, -0.2]]
+    Z = np.array([*first, *second, *away], np.float32)
+    tree = build_tree(Z, balanced=False, branching=2, max_leaf=40, max_depth=1)
+    clusters = sorted(sorted(tree.labels[a:b].tolist()) for a, b in pairwise(tree.child_ptr[-1]))
+    assert clusters == [list(range(25)), list(range(25, 61))]  # the second is larger, and nearer
+
+
+def test_a_dense_block_of_label_features_is_like_other_columns():
+    Z, signed = topical_labels(300), signed_topics(6, 50)[0]
+    block = with_dense(Z, signed)
+    for balanced in (True, False):
+        tree = build_tree(block, max_leaf=20, balanced=balanced)
+        assert same(tree, build_tree(block.expanded().to_scipy(), max_leaf=20, balanced=balanced))
+        assert not same(tree, build_tree(Z, max_leaf=20, balanced=balanced))
+        assert mean_leaf_cosine(block, tree) == mean_leaf_cosine(block.expanded(), tree)
 
 
 def test_sampling_keeps_most_of_the_quality():

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from xmcspark.config.contradictions import contradictions_of
 from xmcspark.config.overrides import merged, parse_override, put_all
 from xmcspark.config.presets import METHODS
 from xmcspark.config.reading import Reader, section, share_keys, to_plain
@@ -24,7 +25,10 @@ from xmcspark.corpus.sample_settings import SampleSettings
 from xmcspark.errors import ConfigError
 from xmcspark.labels.augment_settings import AugmentSettings
 from xmcspark.labels.settings import PifaSettings
+from xmcspark.mach.settings import MachSettings
 from xmcspark.matchers.settings import PredictSettings, TrainJobSettings
+from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
+from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.quality.settings import EvaluateSettings
 from xmcspark.store.publish_settings import PublishSettings
 from xmcspark.text.settings import TfidfSettings
@@ -52,10 +56,15 @@ class Config:
     corpus: CorpusSettings = section(CorpusSettings)
     augment: AugmentSettings = section(AugmentSettings)
     text: TfidfSettings = section(TfidfSettings)
+    encoder: EncoderSettings = section(EncoderSettings)
+    xr_transformer: XrTransformerSettings = section(XrTransformerSettings)
+    x_transformer: XTransformerSettings = section(XTransformerSettings)
+    unidec: UnidecSettings = section(UnidecSettings)
     pifa: PifaSettings = section(PifaSettings)
     tree: TreeSettings = section(TreeSettings, not_keys=("threads",))
     ensemble: EnsembleSettings = section(EnsembleSettings)
     train: TrainJobSettings = section(TrainJobSettings)
+    mach: MachSettings = section(MachSettings)
     predict: PredictSettings = section(PredictSettings)
     evaluate: EvaluateSettings = section(EvaluateSettings)
     publish: PublishSettings = section(PublishSettings)
@@ -66,18 +75,7 @@ class Config:
 
     def contradictions(self) -> list[str]:
         """What no part can see alone."""
-        problems = []
-        if self.tree.shape == () and self.ensemble.members > 1:
-            problems.append(
-                f"ensemble.members is {self.ensemble.members} but tree.shape is []: without a tree all members are "
-                "the same; set ensemble.members to 1"
-            )
-        if self.tree.shape == () and self.train.negatives != "tfn":
-            problems.append(
-                f"train.negatives is {self.train.negatives!r} but tree.shape is []: without a tree there are no "
-                "predicted parents; set train.negatives to tfn"
-            )
-        return problems
+        return contradictions_of(self)
 
     def resolved(self) -> dict[str, Any]:
         """Every key with its value; `from_mapping` of it gives this configuration again."""

@@ -32,8 +32,26 @@ def _changes(preset: Preset) -> dict[str, Any]:
     return found if preset.trees == 1 else {**found, "ensemble.members": preset.trees}
 
 
+_CHANGES: dict[str, dict[str, Any]] = {
+    # MACH has no tree; what it trains instead is in the section mach.
+    "mach": {"mach.enabled": True, "ensemble.members": 0},
+    "xr-transformer": {"encoder.enabled": True, "xr_transformer.enabled": True},
+    "x-transformer": {
+        "encoder.enabled": True,
+        "x_transformer.enabled": True,
+        "train.negatives": "tfn+man",
+    },
+    # No tree either. One that is added is fused by normalised scores, because similarities may be negative.
+    "unidec": {
+        "encoder.enabled": True,
+        "unidec.enabled": True,
+        "ensemble.members": 0,
+        "ensemble.fusion": "normalised",
+    },
+}
+
 METHODS: dict[str, Method] = {
-    name: Method(meaning, source, _changes(PRESETS[name]))
+    name: Method(meaning, source, _CHANGES.get(name) or _changes(PRESETS[name]))
     for name, meaning, source in (
         ("xr-linear", "TF-IDF, a balanced label tree, linear matchers, beam search.", "paper 1"),
         ("parabel", "Balanced binary trees whose scores are averaged.", "Prabhu et al. 2018, Parabel"),
@@ -46,6 +64,27 @@ METHODS: dict[str, Method] = {
             "dismec",
             "No tree: every label against all instances. Costs instances x labels: for small label sets.",
             "Babbar and Schölkopf 2017, DiSMEC",
+        ),
+        (
+            "mach",
+            "Labels hashed into buckets, several times; a classifier of buckets for each, and no tree.",
+            "paper 2; Medini et al. 2019, MACH",
+        ),
+        (
+            "xr-transformer",
+            "A transformer fine-tuned level by level down a label tree; then as xr-linear, on TF-IDF and embeddings.",
+            "paper 4",
+        ),
+        (
+            "x-transformer",
+            "A transformer fine-tuned to find clusters of labels; linear rankers within them.",
+            "paper 3",
+        ),
+        (
+            "unidec",
+            "A dual encoder of texts and label texts and a classifier, trained together on pools of labels; the "
+            "nearest labels are found by vector search, without a tree.",
+            "paper 5, chapter 2",
         ),
     )
 }

@@ -91,9 +91,13 @@ class InputSettings:
 
 @dataclass(frozen=True)
 class EnsembleSettings:
-    """Several trees, trained independently, whose predictions are fused."""
+    """Several trees, and a sketch (section mach) or a dual encoder (section unidec), whose predictions are fused."""
 
-    members: int = setting(1, "How many trees, each from its own seed.", minimum=1)
+    members: int = setting(
+        1,
+        "How many trees, each from its own seed; 0 with methods mach and unidec, where a tree may stand beside.",
+        minimum=0,
+    )
     fusion: str = setting(
         "average",
         "How predictions are fused: by mean score, by 1 / (60 + rank), or by scores normalised per instance.",

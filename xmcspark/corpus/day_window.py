@@ -40,11 +40,11 @@ def check_data(window: DayWindow, filled: Collection[date], days: Collection[dat
     there = f"{len(days)} days from {min(days)} to {max(days)} are ingested" if days else "no day is ingested"
     if not any(window.first <= day <= window.train_last for day in filled):
         raise InputError(
-            f"no logs to train on from {window.first} to {window.train_last}: {there}; change run.date or "
+            f"no logs to train on from {window.first} to {window.train_last}: {there}; change --date (run.date) or "
             "corpus.window_days, or ingest those days"
         )
     if window.test_from is not None and not any(window.test_from <= day <= window.last for day in filled):
         raise InputError(
-            f"no logs to evaluate on from {window.test_from} to {window.last}: {there}; change run.date or "
+            f"no logs to evaluate on from {window.test_from} to {window.last}: {there}; change --date (run.date) or "
             "corpus.test_days (0 evaluates nothing), or ingest those days"
         )

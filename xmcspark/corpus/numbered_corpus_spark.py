@@ -31,7 +31,8 @@ from xmcspark.corpus.label_blocks import (
 from xmcspark.corpus.row_checks import check_label_table, check_label_use, notes_of_rows
 from xmcspark.corpus.row_cleaning import CleanRows, RowFacts
 from xmcspark.sparse.row_hash import instance_hashes
-from xmcspark.store.direct_tables import Batches, Measure, write_mapped
+from xmcspark.store.direct_tables import Batches
+from xmcspark.store.direct_writing import Measure, write_mapped
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.progress import tell
 from xmcspark.store.session import arrow_batch, slots_of

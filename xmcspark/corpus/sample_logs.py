@@ -55,6 +55,17 @@ def write_sample_logs(folder: str | Path, settings: SampleSettings) -> list[Path
     return written
 
 
+def sample_records(settings: SampleSettings) -> int:
+    """Lines of all days."""
+    first = date.fromisoformat(settings.first_day)
+    days = (first + timedelta(days=number) for number in range(settings.days))
+    return sum(_records_of(settings, day) for day in days)
+
+
+def _records_of(settings: SampleSettings, day: date) -> int:
+    return round(settings.lines_per_day * (_WEEKEND if day.weekday() >= 5 else 1))
+
+
 def _make_queries(rng: np.random.Generator, catalogue: Catalogue, wanted: int) -> _Queries:
     """People have an item in mind and say some of what it is; all items of which that is true fit."""
     seen: dict[str, np.ndarray] = {}
@@ -83,7 +94,7 @@ def _lines(
 ) -> Iterator[bytes]:
     rng = np.random.default_rng([settings.seed, 1 + number])
     chances = (settings.misspelt, _CAPITALISED, settings.bad_lines)
-    count = round(settings.lines_per_day * (_WEEKEND if day.weekday() >= 5 else 1))
+    count = _records_of(settings, day)
     query, item = _drawn(rng, catalogue, queries, count, number)
     clicks = rng.random(count) < _CLICKED
     bought = clicks & (rng.random(count) < _BOUGHT)

@@ -14,7 +14,7 @@ class SampleSettings:
 
     first_day: str = setting("2025-01-01", "Of the logs, as YYYY-MM-DD.")
     days: int = setting(61, "How many days.", minimum=1, maximum=10_000)
-    lines_per_day: int = setting(3000, "Records a day.", minimum=1)
+    lines_per_day: int = setting(3000, "Records of a weekday; weekends have a fifth more.", minimum=1)
     items: int = setting(2000, "Size of the catalogue.", minimum=1, maximum=1_000_000)
     queries: int = setting(12_000, "Different things people look for, before they misspell them.", minimum=1)
     misspelt: float = setting(0.06, "Share of queries that are misspelt.", minimum=0, maximum=1)

@@ -11,7 +11,7 @@ import tempfile
 from pyspark.sql import SparkSession
 
 from xmcspark.config.configuration import Config
-from xmcspark.corpus.sample_logs import write_sample_logs
+from xmcspark.corpus.sample_logs import sample_records, write_sample_logs
 from xmcspark.errors import InputError
 from xmcspark.store.filesystem import Filesystem, joined
 
@@ -39,10 +39,10 @@ def ensure_sample_logs(spark: SparkSession, config: Config) -> None:
             "input.logs, or set input.sample to false to read what is there"
         )
     log.info(
-        "writing sample logs to %s: %s days of %s records",
+        "writing sample logs to %s: %s records of %s days",
         folder,
+        f"{sample_records(config.sample):,}",
         config.sample.days,
-        config.sample.lines_per_day,
     )
     fs.write_text(mark, "unfinished")  # from here on the folder is ours, also after a kill
     for entry in there:

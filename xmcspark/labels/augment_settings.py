@@ -143,18 +143,13 @@ class AugmentSettings:
         problems = []
         if self.gandalf == "auto" and not self.validation_share:
             problems.append(
-                "gandalf is 'auto' but validation_share is 0: there is nothing to decide by; set gandalf to true or "
-                "false, or validation_share to 0.1"
+                "gandalf is 'auto' with validation_share 0: there is nothing to decide by; raise "
+                "augment.validation_share, or set augment.gandalf to true or false"
             )
         if self.mixup != "none" and self.gandalf is not False:
             problems.append(
                 f"mixup is {self.mixup!r} and gandalf is on: these are alternatives; set augment.gandalf to false or "
                 "augment.mixup to none"
-            )
-        if self.gandalf == "auto" and self.validation_share == 0:
-            problems.append(
-                "gandalf is 'auto' with validation_share 0: there is nothing to decide by; raise "
-                "augment.validation_share, or set augment.gandalf to true or false"
             )
         if self.targets == "glas" and self.graph == "random-walk":
             problems.append(

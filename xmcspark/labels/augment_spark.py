@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from pathlib import Path
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,17 +18,24 @@ from xmcspark.config.configuration import Config
 from xmcspark.errors import InputError
 from xmcspark.labels.augment_settings import AugmentSettings
 from xmcspark.labels.cooccurrence import Neighbours, joined_neighbours
-from xmcspark.labels.cooccurrence_spark import neighbours_of_lists, sent_graph, write_cooccurrence
+from xmcspark.labels.cooccurrence_spark import (
+    neighbours_of_lists,
+    own_counts,
+    sent_graph,
+    sent_own_counts,
+    write_cooccurrence,
+)
 from xmcspark.labels.label_sampling import LabelSample
 from xmcspark.labels.mixup_spark import write_mixtures
 from xmcspark.labels.positives_spark import label_positives
-from xmcspark.labels.random_walk import walked
+from xmcspark.labels.random_walk import Walker
 from xmcspark.labels.soft_targets import soft_targets
 from xmcspark.labels.trial import Trial
 from xmcspark.labels.trial_spark import tried
+from xmcspark.matchers.settings import TrainSettings
 from xmcspark.sparse.arrow import lists_of_csr
 from xmcspark.sparse.row_hash import augmented_hashes
-from xmcspark.store.direct_tables import entries_of, write_mapped
+from xmcspark.store.direct_writing import entries_of, write_mapped
 from xmcspark.store.progress import tell
 from xmcspark.store.side_files import SideFolder
 from xmcspark.store.stage import Context, Stage
@@ -40,6 +46,12 @@ log = logging.getLogger(__name__)
 _COLUMNS = ("id", "key", "text", "positives", "neighbours", "counts")
 _NAMES = TABLES["augmented"].names
 _MEASURES = {"pairs": entries_of("labels")}
+_TRIAL_KEYS = (  # how the work is laid out is not among them
+    *("text", "pifa", "tree"),
+    *(f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed"),
+    *(f"predict.{name}" for name in ("beam", "transform", "combine")),
+    *(f"evaluate.{name}" for name in ("propensity", "propensity_a", "propensity_b")),
+)
 _OVERLAP = 0.01  # share of instances that are labels too, from which on the user hears of it
 
 
@@ -152,7 +164,8 @@ class _LabelRows:
 
     settings: AugmentSettings
     sample: LabelSample
-    graph: SideFolder | None  # for variants that look at other labels' rows
+    graph: SideFolder | None  # for walks
+    own: SideFolder | None  # how often each label occurs, for targets that look at both
     label_ids: int
     seed: int
 
@@ -160,11 +173,11 @@ class _LabelRows:
 def _write_label_rows(context: Context, texts: _LabelTexts) -> int:
     settings = context.config.augment
     labels = context.read("labels").where(_usable())
-    needs_graph = settings.graph == "random-walk" or settings.targets == "glas"
     plan = _LabelRows(
         settings,
         LabelSample.of(label_positives(context.read("labels")), settings, context.config.seed),
-        sent_graph(context) if needs_graph else None,
+        sent_graph(context) if settings.graph == "random-walk" else None,
+        sent_own_counts(context, texts.ids) if settings.targets == "glas" else None,
         texts.ids,
         context.config.seed,
     )
@@ -180,36 +193,28 @@ def _write_label_rows(context: Context, texts: _LabelTexts) -> int:
 
 
 def _label_rows(plan: _LabelRows, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    walker, settings = None, plan.settings
+    if plan.graph is not None:
+        graph = Neighbours.load(plan.graph.path())
+        walker = Walker(graph, settings.restart, settings.walk_length, plan.seed)
     for batch in batches:
         ids = batch.column("id").to_numpy().astype(np.int32)
         positives = batch.column("positives").to_numpy(zero_copy_only=False)
         batch = batch.filter(pa.array(plan.sample.takes(ids, positives)))
         if batch.num_rows:
             batch = batch.sort_by("id")
-            yield _augmented(batch, *_targets(plan, batch), origin=plan.settings.targets)
+            yield _augmented(batch, *_targets(plan, walker, batch), origin=settings.targets)
 
 
-def _targets(plan: _LabelRows, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+def _targets(plan: _LabelRows, walker: Walker | None, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
     """(labels, targets) of each label's text."""
     rows = neighbours_of_lists(*(batch.column(name) for name in ("id", "neighbours", "counts")))
-    settings = plan.settings
-    if plan.graph is None:
-        return lists_of_csr(soft_targets(rows, settings).to_csr(plan.label_ids))
-    graph = _graph(str(plan.graph.path()))
-    own = np.zeros(plan.label_ids, np.int64)
-    own[graph.labels] = graph.own
-    if settings.graph == "random-walk":
-        known = np.isin(rows.labels, graph.labels)  # others have no instance
-        walks = walked(graph, rows.labels[known], settings.restart, settings.walk_length, plan.seed)
-        rows = joined_neighbours(
-            [walks.largest(settings.max_neighbours)[0], rows.take(np.flatnonzero(~known))]
-        )
-    return lists_of_csr(soft_targets(rows, settings, own).to_csr(plan.label_ids))
-
-
-@lru_cache(maxsize=1)
-def _graph(folder: str) -> Neighbours:
-    return Neighbours.load(Path(folder))
+    if walker is not None:
+        known = np.isin(rows.labels, walker.labels)  # others have no instance
+        visits, _ = walker.walked(rows.labels[known]).largest(plan.settings.max_neighbours)
+        rows = joined_neighbours([visits, rows.take(np.flatnonzero(~known))])
+    own = None if plan.own is None else own_counts(plan.own)
+    return lists_of_csr(soft_targets(rows, plan.settings, own).to_csr(plan.label_ids))
 
 
 def _augmented(batch: pa.RecordBatch, labels: pa.Array, targets: pa.Array, origin: str) -> pa.RecordBatch:
@@ -233,12 +238,12 @@ def _augmented(batch: pa.RecordBatch, labels: pa.Array, targets: pa.Array, origi
 
 def _tried_with(config: Config) -> tuple[str, ...]:
     """What the trial is decided by, where it decides."""
-    return ("text", "pifa", "tree", "train", "predict") if config.augment.gandalf == "auto" else ()
+    return _TRIAL_KEYS if config.augment.gandalf == "auto" else ()
 
 
 STAGE = Stage(
     "augment",
-    1,
+    2,
     ("augment", "seed", "predict.exclude_self"),
     reads=("instances", "labels", "exclude"),
     writes=("cooccurrence", "augmented"),

@@ -66,7 +66,9 @@ class Learner:
         say so, or if there are no others."""
         config, alone = self.config, not len(observed.keys)
         both = config.augment.in_vocabulary or alone
-        tfidf = self._vectorizer().fit([*observed.texts, *made.texts] if both else observed.texts)
+        tfidf = vectorizer_of(self.config.text, self.threads).fit(
+            [*observed.texts, *made.texts] if both else observed.texts
+        )
         rows = tfidf.rows(observed.texts), _made_rows(tfidf, made)
         X, Y = stacked_rows(rows), stacked_rows([observed.Y, made.Y])
         described = (X, Y) if config.augment.in_pifa or alone else (rows[0], observed.Y)
@@ -92,9 +94,11 @@ class Learner:
             threads=self.threads,
         )
 
-    def _vectorizer(self) -> Tfidf:
-        options = {field.name: getattr(self.config.text, field.name) for field in fields(TfidfSettings)}
-        return Tfidf(options.pop("vectorizers"), **options, threads=self.threads)
+
+def vectorizer_of(settings: TfidfSettings, threads: int = 1) -> Tfidf:
+    """The vectorizer that a configuration asks for."""
+    options = {field.name: getattr(settings, field.name) for field in fields(TfidfSettings)}
+    return Tfidf(options.pop("vectorizers"), **options, threads=threads)
 
 
 def _made_rows(tfidf: Tfidf, made: Instances) -> Csr:

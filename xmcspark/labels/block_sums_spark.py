@@ -4,7 +4,7 @@ and co-occurrence (YᵀY) are such sums."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
@@ -24,7 +24,7 @@ MOST_BLOCKS = 2048
 GROUP_ROWS = 1 << 16  # multiplied at once: more of them share labels, and so are added before they travel
 PARTS_PER_BATCH = 512  # payloads of some ten kilobytes each
 
-_IDS, _SUMS = 0, 1  # kinds of payload
+_IDS, _SUMS, _REFERRED = 0, 1, 2  # kinds of payload
 _Part = tuple[int, int, int, bytes | None]
 PART_COLUMNS = ("block", "kind", "cut", "payload")
 PARTS = "block int, kind int, cut bigint, payload binary"
@@ -47,6 +47,15 @@ def sent_sums(
     yield from _part_rows(found)
 
 
+def sent_referred(
+    payloads: Iterable[tuple[int, bytes]], cut: Mapping[int, int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """As `sent_sums`, of `referred_by_block`."""
+    found: list[_Part] = [(block, _REFERRED, 0, payload) for block, payload in payloads]
+    found += [(block, _REFERRED, count, None) for block, count in (cut or {}).items()]
+    yield from _part_rows(found)
+
+
 def sent_ids(ids: np.ndarray, block_size: int) -> Iterator[pa.RecordBatch]:
     """Labels that are to be there even if no row has them, as rows of PARTS."""
     of = ids // block_size
@@ -66,9 +75,14 @@ def _task_of_block(tasks: int, blocks: np.ndarray) -> np.ndarray:
 
 
 def received(
-    batches: Iterable[pa.RecordBatch], block_size: int, cols: int, threads: int
+    batches: Iterable[pa.RecordBatch],
+    block_size: int,
+    cols: int,
+    threads: int,
+    sums_of: Callable[[object], tuple[np.ndarray, ...]] | None = None,
 ) -> Iterator[tuple[np.ndarray, BlockSums, int]]:
-    """(ids sent for it, increasing; its sums; what was cut) of one block after the other, from `routed` rows."""
+    """(ids sent for it, increasing; its sums; what was cut) of one block after the other, from `routed` rows.
+    `sums_of`: gives the arrays of a `LabelSums` for a payload of `sent_referred`."""
     rows = (row for batch in batches for row in zip(*(batch.column(i) for i in range(4)), strict=True))
     for number, block in groupby(rows, key=lambda row: row[0].as_py()):
         ids, left_out = [np.zeros(0, np.int32)], 0
@@ -78,7 +92,10 @@ def received(
             if kind.as_py() == _IDS:
                 ids.append(unpacked(payload.as_buffer())[0])
             elif payload.is_valid:
-                sums.add(payload.as_buffer())
+                if kind.as_py() == _REFERRED and sums_of is not None:
+                    sums.add_arrays(*sums_of(payload.as_buffer()))
+                else:
+                    sums.add(payload.as_buffer())
         yield np.sort(np.concatenate(ids)), sums, left_out
 
 

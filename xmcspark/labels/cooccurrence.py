@@ -4,7 +4,7 @@ label, and how many pairs are multiplied at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from xmcspark.errors import InputError
 from xmcspark.labels.draws import hashed, streams
-from xmcspark.labels.label_sums import LabelSums, add_label_sums, label_sums
+from xmcspark.labels.label_sums import LabelSums, label_sums
 from xmcspark.matchers.targets import nonzero, pattern, rows_of, select
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.spgemm import Cut
@@ -94,6 +94,13 @@ class Neighbours:
         """Writes the graph as arrays that `load` maps into memory."""
         save_arrays(Path(folder), _KIND, _VERSION, {}, vars(self))
 
+    def fill(self, part: Neighbours) -> None:
+        """Puts the rows of a part, in any order, where this graph has room for them."""
+        places = np.searchsorted(self.labels, part.labels)
+        lengths = np.diff(part.indptr)
+        entries = np.repeat(self.indptr[places] - part.indptr[:-1], lengths) + np.arange(len(part.neighbours))
+        self.neighbours[entries], self.counts[entries] = part.neighbours, part.counts
+
     @staticmethod
     def load(folder: str | Path) -> Neighbours:
         _, arrays = load_arrays(Path(folder), _KIND, _VERSION)
@@ -121,26 +128,31 @@ def capped_labels(Y: Csr, row_keys: np.ndarray, most: int, seed: int) -> tuple[C
     return select(Y, kept), int(over.sum()), len(dropped)
 
 
-def cooccurrence_sums(Y: Csr, threads: int = 1) -> LabelSums:
-    """YᵀY of some instances, as counts: whatever the values of Y, an entry that is not zero counts as one. Sums of
-    parts add up with `add_label_sums`."""
-    return add_label_sums(cooccurrence_parts(Y, threads), threads=threads)
-
-
 def cooccurrence_parts(Y: Csr, threads: int = 1, most_pairs: int = _MOST_PAIRS) -> Iterator[LabelSums]:
-    """The same in parts, each over instances that have at most `most_pairs` pairs of labels together (or over one
-    that has more): what a task should send on one by one. At least one part, which may be empty."""
+    """YᵀY of some instances, as counts: whatever the values of Y, an entry that is not zero counts as one. In parts,
+    each over instances that have at most `most_pairs` pairs of labels together (or over one that has more): what a
+    task should send on one by one. At least one part, which may be empty; `add_label_sums` adds them up."""
     ones = pattern(nonzero(Y))
-    pairs = np.cumsum(np.square(np.diff(ones.indptr)))
-    start = 0
-    while True:
-        before = pairs[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(pairs, before + most_pairs, side="right")))
-        part = _row_range(ones, start, min(stop, len(pairs)))
+    for start, stop in _portions(np.square(np.diff(ones.indptr)), most_pairs):
+        part = _row_range(ones, start, stop)
         yield label_sums(part, part, grid=1.0, threads=threads)
-        start = stop
-        if start >= len(pairs):
-            return
+
+
+def counted_neighbours(
+    Y: Csr, most: int, threads: int = 1, most_pairs: int = _MOST_PAIRS
+) -> tuple[Neighbours, Cut]:
+    """Each label of all instances with itself and its strongest `most` neighbours, and what was cut. Counted for some
+    labels after the other, as many as have `most_pairs` pairs with others: what is cut is never held all at once."""
+    ones = pattern(nonzero(Y))
+    lengths = np.diff(ones.indptr)
+    pairs = np.bincount(ones.indices, np.repeat(lengths, lengths), Y.shape[1])  # whole numbers, exact to 2^53
+    found, rows, entries = [], 0, 0
+    for first, last in _portions(pairs, most_pairs):
+        some = select(ones, (ones.indices >= first) & (ones.indices < last))
+        part, cut = neighbours_of(label_sums(ones, some, grid=1.0, threads=threads), most)
+        found.append(part)
+        rows, entries = rows + cut.rows, entries + cut.entries
+    return joined_neighbours(found), Cut(rows, entries)
 
 
 def neighbours_of(sums: LabelSums, most: int) -> tuple[Neighbours, Cut]:
@@ -149,7 +161,7 @@ def neighbours_of(sums: LabelSums, most: int) -> tuple[Neighbours, Cut]:
     graph = Neighbours(sums.labels, sums.indptr, sums.indices, counts, np.zeros(len(sums.labels), np.int64))
     own = counts[graph.itself]
     if len(own) != len(graph.labels):
-        raise InputError("a label does not occur with itself: these are no sums of cooccurrence_sums")
+        raise InputError("a label does not occur with itself: these are no sums of cooccurrence_parts")
     return Neighbours(sums.labels, sums.indptr, sums.indices, counts, own).largest(most)
 
 
@@ -171,6 +183,33 @@ def joined_neighbours(parts: Sequence[Neighbours]) -> Neighbours:
     indptr = np.concatenate([[0], np.cumsum(lengths[order], dtype=np.int64)])
     entries = np.repeat(starts - indptr[:-1], lengths[order]) + np.arange(indptr[-1])
     return Neighbours(labels[order], indptr, neighbours[entries], counts[entries], own[order])
+
+
+def graph_on_disk(sizes: Iterable[Sequence[np.ndarray]], folder: Path) -> Neighbours:
+    """A graph whose entries lie in files of `folder`, for `fill`; `sizes`: labels, their numbers of entries and their
+    own counts, in parts. In memory are 20 bytes a label."""
+    labels, lengths, own = (np.concatenate(parts) for parts in zip(*sizes, strict=True))
+    order = np.argsort(labels)
+    indptr = np.concatenate([[0], np.cumsum(lengths[order], dtype=np.int64)])
+    neighbours, counts = (
+        np.memmap(folder / name, kind, "w+", shape=(int(indptr[-1]),))
+        for name, kind in (("neighbours", np.int32), ("counts", np.int64))
+    )
+    return Neighbours(labels[order], indptr, neighbours, counts, own[order])
+
+
+def _portions(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """(first, behind the last) of neighbouring items whose sizes add up to at most `most`, or of one that is larger. At
+    least one portion, which has no item if there is none."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while True:
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield start, min(stop, len(ends))
+        start = stop
+        if start >= len(ends):
+            return
 
 
 def _rank_in_row(rows: np.ndarray, keys: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xmcspark.errors import InputError
 from xmcspark.labels.block_sums_spark import (
     PART_COLUMNS,
     PARTS_PER_BATCH,
@@ -26,7 +27,7 @@ from xmcspark.labels.cooccurrence import (
     Neighbours,
     capped_labels,
     cooccurrence_parts,
-    joined_neighbours,
+    graph_on_disk,
     neighbours_of,
 )
 from xmcspark.sparse.arrow import csr_of_lists
@@ -34,7 +35,9 @@ from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.sparse.row_hash import text_hashes
 from xmcspark.sparse.rows import stacked_rows
-from xmcspark.store.direct_tables import Measure, entries_of, rows_of_table, write_mapped
+from xmcspark.store.arrays import load_arrays, save_arrays
+from xmcspark.store.direct_tables import rows_of_table
+from xmcspark.store.direct_writing import Measure, entries_of, write_mapped
 from xmcspark.store.exchange import Sender
 from xmcspark.store.session import arrow_batch, slots_of, task_threads
 from xmcspark.store.side_files import SideFolder, send_made_folder
@@ -43,6 +46,8 @@ from xmcspark.store.stage import Context
 _PAIRS = 1 << 22  # of labels, multiplied at once: 50 MB
 _ROWS, _ENTRIES = 1 << 16, 1 << 20  # gathered before that
 _BATCH_ROWS = 4096
+_ROW_COLUMNS = ("label", "neighbours", "counts")
+_COUNTS_KIND = "counts of labels"  # as saved
 _NEIGHBOUR_ROWS = (
     "label int, neighbours array<int>, counts array<bigint>, probability array<float>, "
     "cut_pairs bigint, cut_neighbours bigint"
@@ -100,21 +105,54 @@ def write_cooccurrence(context: Context, label_ids: int) -> dict[str, int]:
     return {name: int(value) for name, value in found.items()}
 
 
+def sent_own_counts(context: Context, label_ids: int) -> SideFolder:
+    """G_jj of each label id, 0 where there is none, for `own_counts` in tasks: 12 bytes a label pass through the
+    driver."""
+    own = np.zeros(label_ids, np.int64)
+    for labels, _, counts in _sizes(context):
+        own[labels] = counts
+    with tempfile.TemporaryDirectory(prefix="xmcspark-counts-") as work:
+        save_arrays(Path(work), _COUNTS_KIND, 1, {}, {"own": own})
+        return send_made_folder(context, Path(work), "counts")
+
+
+def own_counts(folder: SideFolder) -> np.ndarray:
+    """What was sent, mapped into memory."""
+    return load_arrays(folder.path(), _COUNTS_KIND, 1)[1]["own"]
+
+
 def sent_graph(context: Context) -> SideFolder:
-    """The table as a graph that tasks map into memory. On the driver: 12 bytes an entry, `augment.max_neighbours` a
-    label at most."""
-    rows = rows_of_table(context, "cooccurrence")
-    sent = rows.map(("label", "neighbours", "counts"), _packed_rows, "payload binary").collect()
+    """The table as a graph that tasks map into memory. It is put together on the driver's disk; in its memory are 20
+    bytes a label, and the rows of one task."""
+    packed_rows = rows_of_table(context, "cooccurrence").map(_ROW_COLUMNS, _packed_rows, "payload binary")
     with tempfile.TemporaryDirectory(prefix="xmcspark-graph-") as work:
-        joined_neighbours([Neighbours(*unpacked(row.payload)) for row in sent]).save(Path(work))
-        return send_made_folder(context, Path(work), "graph")
+        graph = graph_on_disk(_sizes(context), Path(work))
+        for row in packed_rows.toLocalIterator():
+            graph.fill(Neighbours(*unpacked(row.payload)))
+        graph.save(Path(work, "graph"))
+        return send_made_folder(context, Path(work, "graph"), "graph")
+
+
+def _sizes(context: Context) -> Iterator[list[np.ndarray]]:
+    """(labels, their entries, their own counts) of the table, some rows at a time."""
+    rows = rows_of_table(context, "cooccurrence").map(_ROW_COLUMNS, _packed_sizes, "payload binary")
+    return (unpacked(row.payload) for row in rows.toLocalIterator())
+
+
+def _packed_sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        part = neighbours_of_lists(*(batch.column(name) for name in _ROW_COLUMNS))
+        yield _payload(packed(part.labels, np.diff(part.indptr), part.own))
 
 
 def _packed_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        part = neighbours_of_lists(*(batch.column(name) for name in ("label", "neighbours", "counts")))
-        payload = packed(part.labels, part.indptr, part.neighbours, part.counts, part.own)
-        yield pa.RecordBatch.from_arrays([pa.array([payload], pa.binary())], names=["payload"])
+        part = neighbours_of_lists(*(batch.column(name) for name in _ROW_COLUMNS))
+        yield _payload(packed(part.labels, part.indptr, part.neighbours, part.counts, part.own))
+
+
+def _payload(found: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], names=["payload"])
 
 
 def neighbours_of_lists(labels: pa.Array, neighbours: pa.Array, counts: pa.Array) -> Neighbours:
@@ -144,6 +182,11 @@ def _groups(plan: CooccurrencePlan, batches: Iterator[pa.RecordBatch]) -> Iterat
     rows = entries = cut = 0
     for batch in batches:
         Y = csr_of_lists(batch.column("labels"), None, plan.label_ids, "labels")
+        if Y.indices.max(initial=-1) >= plan.label_ids:  # native code trusts its indices
+            raise InputError(
+                f"the table instances names label {Y.indices.max()}, but labels ends at {plan.label_ids - 1}: the "
+                "tables of this run do not belong together, run it again from corpus on"
+            )
         Y, _, left_out = capped_labels(Y, text_hashes(batch.column("id")), plan.max_labels, plan.seed)
         held.append(Y)
         rows, entries, cut = rows + Y.shape[0], entries + Y.nnz, cut + left_out

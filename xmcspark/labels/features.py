@@ -30,10 +30,10 @@ def pifa(
 ) -> sp.csr_matrix:
     """Z (labels × features): z_l = v_l / ‖v_l‖ with v = Yᵀ X (paper 1, eq. 1).
 
-    Y may hold relevances instead of ones. A label without positives has an empty row. `max_features` keeps
-    the largest weights of each label (of equal ones, the lower features); what that cut is logged, and
-    returned by `pifa_and_cut`. Products are rounded to `grid` (default: `pifa_grid`), so that partitions of
-    the instances can be summed to the same bits.
+    Y may hold relevances instead of ones. A label without positives has an empty row. Columns of a dense block of X
+    are columns of Z like all others. `max_features` keeps the weights of each label that are largest in absolute value
+    (of equal ones, the lower features); what that cut is logged, and returned by `pifa_and_cut`. Products are rounded
+    to `grid` (default: `pifa_grid`), so that partitions of the instances can be summed to the same bits.
     """
     Z, cut = pifa_and_cut(X, Y, threads=threads, max_features=max_features, grid=grid)
     if cut.rows:
@@ -45,7 +45,7 @@ def pifa_and_cut(
     X: Any, Y: Any, *, threads: int = 1, max_features: int | None = None, grid: float | None = None
 ) -> tuple[Csr, Cut]:
     """`pifa` as a checked matrix, and how much `max_features` removed."""
-    x = as_csr(X, "X")
+    x = as_csr(X, "X", dense="expand")
     y = as_csr(Y, "Y", rows=x.shape[0])
     if grid is None:
         grid = pifa_grid(x, y)
@@ -89,8 +89,10 @@ def combine(Z1: Any, Z2: Any, weight: float, *, threads: int = 1) -> sp.csr_matr
 def _same_labels(features: Sequence[Any]) -> list[Csr]:
     if not features:
         raise InputError("no label features given: at least one matrix is needed")
-    first = as_csr(features[0], "Z1")
-    rest = [as_csr(Z, f"Z{i}", rows=first.shape[0]) for i, Z in enumerate(features[1:], start=2)]
+    first = as_csr(features[0], "Z1", dense="expand")
+    rest = [
+        as_csr(Z, f"Z{i}", rows=first.shape[0], dense="expand") for i, Z in enumerate(features[1:], start=2)
+    ]
     return [first, *rest]
 
 

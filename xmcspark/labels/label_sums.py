@@ -38,15 +38,15 @@ class LabelSums:
 def pifa_grid(X: Any, Y: Any) -> float:
     """The grid for `label_sums` of these instances. For parts of a whole, give `exact_grid` the maxima over
     all of them: the largest |x|, the largest |y| and the most positives of a label."""
-    x, y = as_csr(X, "X"), as_csr(Y, "Y")
+    x, y = as_csr(X, "X", dense="expand"), as_csr(Y, "Y")
     positives = np.bincount(y.indices, minlength=1).max() if y.nnz else 0
     return exact_grid(largest_magnitude(y.data), largest_magnitude(x.data), int(positives))
 
 
 def label_sums(X: Any, Y: Any, *, grid: float, threads: int = 1) -> LabelSums:
     """Yᵀ X of one part of the instances, unnormalised. Use the same `grid` for all parts."""
-    x = as_csr(X, "X")
-    labels, positives = _positives_by_label(as_csr(Y, "Y", rows=x.shape[0]))
+    x = as_csr(X, "X", dense="expand")
+    labels, positives = positives_by_label(as_csr(Y, "Y", rows=x.shape[0]))
     rows, _ = row_sums(
         positives, (x.indptr, x.indices, x.data), x.shape[1], grid=grid, as_double=True, threads=threads
     )
@@ -75,7 +75,7 @@ def features_of_sums(
     return Csr(np.cumsum(entries), indices, data, (n_labels, cols)), cut
 
 
-def _positives_by_label(y: Csr) -> tuple[np.ndarray, Csr]:
+def positives_by_label(y: Csr) -> tuple[np.ndarray, Csr]:
     """The labels that occur in Y, and for each its instances (the rows of Yᵀ that are not empty)."""
     if y.shape[1] > 8 * y.nnz:  # few of many labels: nothing here may be as long as all labels
         labels, compact = np.unique(y.indices, return_inverse=True)

@@ -60,6 +60,7 @@ def label_partners(Y: Csr, row_keys: np.ndarray, seed: int) -> np.ndarray:
 
 def mixed_rows(X1: Csr, X2: Csr, shares: np.ndarray) -> Csr:
     """λ x₁ + (1 - λ) x₂, row by row; rows are not normalised again."""
+    X1 = as_csr(X1, "the rows to mix")
     as_csr(X2, "the rows to mix with", rows=X1.shape[0], cols=X1.shape[1])
     if len(shares) != X1.shape[0]:
         raise InputError(f"there are {len(shares)} shares for {X1.shape[0]} rows: one each is needed")

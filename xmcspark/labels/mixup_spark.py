@@ -18,7 +18,7 @@ from xmcspark.sparse.batches import grouped
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.row_hash import augmented_hashes, text_hashes
 from xmcspark.sparse.rows import take_rows
-from xmcspark.store.direct_tables import write_mapped
+from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.stage import Context
 from xmcspark.store.tables import TABLES

@@ -43,15 +43,24 @@ class BlockSums:
     follows the block's labels and features, not the instances."""
 
     def __init__(self, block: int, block_size: int, cols: int, threads: int) -> None:
+        self.number = block
         self._base = np.int32(block * block_size)
         self._size, self._cols, self._threads = block_size, cols, threads
         self._parts: list[LabelSums] = []
         self._entries, self._most = 0, _HELD_ENTRIES
+        self.received = 0  # entries, before they were added up
 
-    def add(self, payload: bytes) -> None:
-        labels, indptr, indices, sums = unpacked(payload)
+    def add(self, payload: object) -> None:
+        """A payload of `packed_by_block`."""
+        self.add_arrays(*unpacked(payload))
+
+    def add_arrays(
+        self, labels: np.ndarray, indptr: np.ndarray, indices: np.ndarray, sums: np.ndarray
+    ) -> None:
+        """Those of a `LabelSums`."""
         self._parts.append(LabelSums(labels - self._base, indptr, indices, sums, self._cols))
         self._entries += len(indices)
+        self.received += len(indices)
         if self._entries > self._most:
             total = add_label_sums(self._parts, threads=self._threads)
             self._parts, self._entries = [total], len(total.indices)

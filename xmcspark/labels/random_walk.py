@@ -24,10 +24,7 @@ def walked(
     that was never visited counts once; a label visited more often than the start, as often. `block`: labels walked
     from together, which changes nothing.
     """
-    walker = Walker(graph, restart, length, seed)
-    step = block or max(1, _BLOCK_VISITS // (length + 1))
-    starts = range(0, max(1, len(labels)), step)
-    return joined_neighbours([walker.visits(labels[at : at + step]) for at in starts])
+    return Walker(graph, restart, length, seed).walked(labels, block)
 
 
 class Walker:
@@ -39,6 +36,17 @@ class Walker:
         self._starts = np.concatenate([[0], self._ends])[graph.indptr]
         self._place = np.full(int(graph.labels.max(initial=0)) + 1, -1, np.int32)
         self._place[graph.labels] = np.arange(len(graph.labels), dtype=np.int32)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Those it can start from."""
+        return self._graph.labels
+
+    def walked(self, labels: np.ndarray, block: int | None = None) -> Neighbours:
+        """As the function of that name."""
+        step = block or max(1, _BLOCK_VISITS // (self._length + 1))
+        starts = range(0, max(1, len(labels)), step)
+        return joined_neighbours([self.visits(labels[at : at + step]) for at in starts])
 
     def visits(self, labels: np.ndarray) -> Neighbours:
         """How often the walk of each label was where."""

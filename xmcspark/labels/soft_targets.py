@@ -15,9 +15,8 @@ from xmcspark.labels.cooccurrence import (
     Neighbours,
     alone,
     capped_labels,
-    cooccurrence_sums,
+    counted_neighbours,
     joined_neighbours,
-    neighbours_of,
 )
 from xmcspark.labels.label_sampling import LabelSample
 from xmcspark.labels.random_walk import walked
@@ -28,7 +27,7 @@ from xmcspark.sparse.csr import Csr, as_csr
 
 @dataclass(frozen=True)
 class SoftTargets:
-    """For each label, the labels that its text should be answered with: itself with 1, others with less or as much."""
+    """For each label, the labels that its text should be answered with; none with more than itself."""
 
     labels: np.ndarray  # int32, increasing
     indptr: np.ndarray  # int64[len(labels) + 1]
@@ -43,12 +42,12 @@ class SoftTargets:
 def soft_targets(
     rows: Neighbours, settings: AugmentSettings, own_counts: np.ndarray | None = None
 ) -> SoftTargets:
-    """Targets of the labels of `rows`, by `settings.targets`. A label's own target is always 1, and of a pair that
+    """Targets of the labels of `rows`, by `settings.targets`. A label is always among its own, and of a pair that
     occurred less often than `min_count` there is none.
 
-    gandalf: G_ij / G_jj where that is strictly above delta. self: no others. glas: σ(S_ij) where S_ij is strictly above
-    delta; σ is never below one half, so a pair that is not kept has 0, not σ(0). It needs `own_counts`, the G_ii of
-    all labels that occur with others, by id.
+    gandalf: G_ij / G_jj where that is strictly above delta, itself with 1. self: no others. glas: σ(S_ij) where S_ij is
+    strictly above delta, itself with σ(1); σ is never below one half, so a pair that is not kept has 0, not σ(0). It
+    needs `own_counts`, the G_ii of all labels that occur with others, by id.
     """
     itself = rows.itself
     strength = rows.ratio
@@ -57,7 +56,7 @@ def soft_targets(
     together = (strength > settings.delta) & (rows.counts >= settings.min_count)
     kept = itself | (together & (settings.targets != "self"))
     values = _sigmoid(strength) if settings.targets == "glas" else strength
-    targets = np.where(itself, 1.0, values).astype(np.float32)[kept]
+    targets = values.astype(np.float32)[kept]
     indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[rows.indptr]
     return SoftTargets(rows.labels, indptr, rows.neighbours[kept], targets)
 
@@ -94,7 +93,7 @@ def label_rows(
 ) -> SoftTargets:
     """The soft targets of the labels that are taken, all from the labels Y of all instances."""
     capped, _, _ = capped_labels(Y, row_keys, settings.max_labels, seed)
-    graph, _ = neighbours_of(cooccurrence_sums(capped, threads), settings.max_neighbours)
+    graph, _ = counted_neighbours(capped, settings.max_neighbours, threads)
     positives = np.bincount(Y.indices, minlength=Y.shape[1])
     own = np.zeros(Y.shape[1], np.int64)
     own[graph.labels] = graph.own

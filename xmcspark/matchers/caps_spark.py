@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from xmcspark.matchers.node_rows import node_rows
 from xmcspark.matchers.row_selection import RowCap, row_cap
 from xmcspark.matchers.targets import lift
-from xmcspark.matchers.wave_spark import Forest, by_leaf, features_of, groups_of_rows
+from xmcspark.matchers.wave_spark import Forest, by_leaf, groups_of_rows
 from xmcspark.sparse.arrow import csr_of_lists
 from xmcspark.sparse.csr import Csr
 from xmcspark.store.direct_tables import Rows
@@ -59,7 +59,7 @@ def reached_crowds(
 ) -> list[dict[int, int]]:
     """Of each member, the nodes of a level that more than `max_rows` rows belong to or reach, with the number of
     these."""
-    columns = ("indices", "values", "labels")
+    columns = (*forest.space.columns, "labels")
     counted = features.map(columns, partial(_reaching, forest, members, level), _REACHING)
     sums = counted.groupBy("member", "node").agg(F.sum("rows").alias("rows")).where(F.col("rows") > max_rows)
     crowds: list[dict[int, int]] = [{} for _ in forest.settings]
@@ -73,7 +73,7 @@ def _reaching(
 ) -> Iterator[pa.RecordBatch]:
     totals: dict[int, np.ndarray] = {}
     for table in groups_of_rows(batches):
-        X = features_of(table, forest)
+        X = forest.space.rows(table)
         for member in members:
             tree = forest.tree(member)
             Y = _by_leaf(table, tree)

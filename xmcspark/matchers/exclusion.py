@@ -3,6 +3,8 @@ the row has exclusions, so the answer is the ranking of all labels the beam reac
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from xmcspark.matchers.predictions import Predictions, row_blocks
@@ -18,20 +20,31 @@ def search_without(
 
     A row has fewer only if the beam reaches no more. The width is that of `searcher.predict`.
     """
+
+    def find(rows: np.ndarray, k: int) -> Predictions:
+        some = X if len(rows) == X.shape[0] else take_rows(X, rows)
+        return searcher.predict(some, beam=beam, top_k=k, threads=threads)
+
+    return found_without(find, excluded, top_k, min(top_k, searcher.tree.n_labels))
+
+
+def found_without(
+    find: Callable[[np.ndarray, int], Predictions], excluded: Csr, top_k: int, width: int
+) -> Predictions:
+    """What `find` (rows, increasing numbers; how many labels) finds for all rows, `top_k` of each that `excluded` does
+    not hold for it, `width` columns wide. All rows are asked for at once if nothing is excluded."""
     counts = np.diff(excluded.indptr)
     if not counts.any():
-        return searcher.predict(X, beam=beam, top_k=top_k, threads=threads)
-    width = min(top_k, searcher.tree.n_labels)
-    labels = np.full((X.shape[0], width), -1, np.int32)
-    scores = np.full((X.shape[0], width), -np.inf, np.float32)
+        return find(np.arange(len(counts)), top_k)
+    labels = np.full((len(counts), width), -1, np.int32)
+    scores = np.full((len(counts), width), -np.inf, np.float32)
     # Rows that need about as many more are searched together: one with thousands must not slow down all.
     extra = np.where(counts > 0, 1 << np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1], 0)
     for more in np.unique(extra):
         alike = np.flatnonzero(extra == more)
         for start, stop in row_blocks(len(alike), top_k + int(more)):
             rows = alike[start:stop]
-            found = searcher.predict(take_rows(X, rows), beam=beam, top_k=top_k + int(more), threads=threads)
-            kept = without(found, take_rows(excluded, rows), width)
+            kept = without(find(rows, top_k + int(more)), take_rows(excluded, rows), width)
             labels[rows], scores[rows] = kept.labels, kept.scores
     return Predictions(labels, scores)
 

@@ -39,9 +39,10 @@ def matcher_rows(
     nodes = starts[trained.level] + trained.nodes
     children = tree.labels[trained.children] if is_label else starts[trained.level + 1] + trained.children
     W = trained.matchers.weights
+    ends = W.indptr + W.width * np.arange(len(W.indptr))
     first = 0
     while first < len(nodes):
-        full = int(np.searchsorted(W.indptr, W.indptr[first] + _MOST_WEIGHTS, side="right")) - 1
+        full = int(np.searchsorted(ends, ends[first] + _MOST_WEIGHTS, side="right")) - 1
         last = min(max(first + 1, full), first + _MOST_ROWS, len(nodes))
         at, count = slice(first, last), last - first
         yield pa.RecordBatch.from_arrays(
@@ -52,7 +53,7 @@ def matcher_rows(
                 pa.array(children[at].astype(np.int32)),
                 pa.array(np.full(count, is_label)),
                 pa.array(trained.matchers.bias[at]),
-                *lists_of_csr(_some_rows(W, first, last)),
+                *lists_of_csr(_some_rows(W, first, last).expanded()),
                 pa.array(trained.positives[at].astype(np.int64)),
                 pa.array([run] * count, pa.string()),
             ],
@@ -64,4 +65,5 @@ def matcher_rows(
 def _some_rows(W: Csr, first: int, last: int) -> Csr:
     at = slice(W.indptr[first], W.indptr[last])
     indptr = W.indptr[first : last + 1] - W.indptr[first]
-    return Csr(indptr, W.indices[at], W.data[at], (last - first, W.shape[1]))
+    dense = None if W.dense is None else W.dense[first:last]
+    return Csr(indptr, W.indices[at], W.data[at], (last - first, W.shape[1]), dense)

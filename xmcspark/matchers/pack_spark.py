@@ -1,5 +1,5 @@
-"""The model folder, `bundle/model/<member>`, from the table matchers: tasks pack units, the driver puts the parts
-together in order, and holds one of them at a time."""
+"""The model folder, `bundle/model/<member>`: units as training left them packed, or packed by tasks from the table
+matchers where it did not; the driver puts the parts together in order, from file to file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from xmcspark.matchers.packed_model import NAMES, ModelFiles, in_leaf_order, packed_unit
+from xmcspark.matchers.packed_model import in_leaf_order, packed_unit, save_packed
+from xmcspark.matchers.packed_parts import NAMES, LevelPart, part_bytes, taken
 from xmcspark.matchers.schedule import in_runs
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.wave_spark import Forest
@@ -30,26 +31,36 @@ from xmcspark.store.stage import Context, read_table
 from xmcspark.tree.units import Unit, node_starts
 
 _WEIGHTS_PER_TASK = 8 << 20
+_COPYING_THREADS = 4
 _PART_BYTES = 4 << 20
-_PARTS = "level int, name int, last boolean, data binary"
+_PARTS = "place int, level int, name int, data binary"
 _PARTS_ARROW = pa.schema(
-    [("level", pa.int32()), ("name", pa.int32()), ("last", pa.bool_()), ("data", pa.binary())]
+    [("place", pa.int32()), ("level", pa.int32()), ("name", pa.int32()), ("data", pa.binary())]
 )
 _ROWS_PER_BATCH = 4096
 _COLUMNS = ("place", "node", "child", "bias", "features", "weights")
 
 
 def write_model(
-    context: Context, forest: Forest, units: list[list[Unit]], weights: dict[tuple[int, int], int]
+    context: Context,
+    forest: Forest,
+    units: list[list[Unit]],
+    weights: dict[tuple[int, int], int],
+    parts: dict[tuple[int, int], list[LevelPart]],
 ) -> None:
-    """Packs every member from the rows of table matchers. `weights`: of each unit of each member."""
+    """Every member. `weights`: of each unit of each member; `parts`: those units that lie packed already, the rest
+    comes from the table matchers."""
     uri = context.folder("bundle/model")
-    context.fs.delete(uri)
+    for entry in context.fs.list(uri):
+        if entry.name.isdigit():
+            context.fs.delete(entry.uri)
+    parts = taken(parts)
     for member, of_member in enumerate(units):
         tell("train", f"packing member {member + 1} of {len(units)}")
         context.spark.sparkContext.setJobGroup("train pack", f"train: pack member {member}")
         whole = _Part(member, of_member, forest.tree(member).depth)
-        _write_member(context, forest, whole, weights, joined(uri, str(member)))
+        packed = {unit: found for (of, unit), found in parts.items() if of == member}
+        _write_member(context, forest, whole, weights, packed, joined(uri, str(member)))
 
 
 def write_upper_levels(
@@ -67,7 +78,7 @@ def write_upper_levels(
         if forest.tree(member).depth > levels:
             inside = [unit for unit in of_member if unit.level < levels]
             part = _Part(member, inside, levels)
-            _write_member(context, forest, part, weights, joined(uri, str(member)))
+            _write_member(context, forest, part, weights, {}, joined(uri, str(member)))
 
 
 @dataclass(frozen=True)
@@ -80,24 +91,57 @@ class _Part:
 
 
 def _write_member(
-    context: Context, forest: Forest, part: _Part, weights: dict[tuple[int, int], int], uri: str
+    context: Context,
+    forest: Forest,
+    part: _Part,
+    weights: dict[tuple[int, int], int],
+    packed: dict[int, list[LevelPart]],
+    uri: str,
 ) -> None:
     tree, member = forest.tree(part.member), part.member
-    part = replace(part, units=in_leaf_order(tree, part.units))
-    sizes = [weights.get((member, unit.unit), 0) + unit.matchers for unit in part.units]
-    packed = _packed(context, forest, part, in_runs(sizes, _WEIGHTS_PER_TASK))
     with tempfile.TemporaryDirectory(prefix="xmcspark-model-") as folder:
         scratch = Path(folder)
-        files = ModelFiles(scratch / "parts", tree.upper(part.levels))
-        uri_of_parts = context.scratch(f"packed-{member}")
-        for level, name, last, data in _streamed(context, packed, uri_of_parts, scratch):
-            files.append(level, NAMES[name], data, last)
+        missing = [unit for unit in part.units if unit.unit not in packed]
+        packed = {**packed, **_packed_now(context, forest, replace(part, units=missing), weights, scratch)}
+        parts = [level for unit in in_leaf_order(tree, part.units) for level in packed[unit.unit]]
         scoring = Scoring.for_loss(forest.settings[member].loss)
         local = context.fs.local_path(uri)
         whole = Path(local) if local is not None else scratch / "model"
-        files.finish(whole, forest.features, scoring)
+        space = forest.space
+        save_packed(
+            whole,
+            tree.upper(part.levels),
+            parts,
+            space.size,
+            scoring,
+            width=space.width,
+            threads=_COPYING_THREADS,
+        )
         if local is None:
             context.fs.upload(whole, uri)
+
+
+def _packed_now(
+    context: Context, forest: Forest, part: _Part, weights: dict[tuple[int, int], int], scratch: Path
+) -> dict[int, list[LevelPart]]:
+    """Units of the table matchers, packed by tasks and fetched into a file of the driver."""
+    if not part.units:
+        return {}
+    sizes = [weights.get((part.member, unit.unit), 0) + unit.matchers for unit in part.units]
+    rows = _packed(context, forest, part, in_runs(sizes, _WEIGHTS_PER_TASK))
+    found: dict[tuple[int, int], list[int]] = {}  # bytes of each array of a level of a place, in order
+    path = scratch / "parts"
+    with open(path, "wb") as stream:
+        for place, level, name, data in _streamed(
+            context, rows, context.scratch(f"packed-{part.member}"), scratch
+        ):
+            found.setdefault((place, level), [0] * len(NAMES))[name] += stream.write(data)
+    parts: dict[int, list[LevelPart]] = {unit.unit: [] for unit in part.units}
+    first = 0
+    for (place, level), bytes_of in found.items():
+        parts[part.units[place].unit].append(LevelPart(level, str(path), first, tuple(bytes_of)))
+        first += sum(bytes_of)
+    return parts
 
 
 def _packed(context: Context, forest: Forest, part: _Part, runs: list[int]) -> DataFrame:
@@ -138,7 +182,7 @@ def _read_units(
 
 def _streamed(
     context: Context, parts: DataFrame, uri: str, scratch: Path
-) -> Iterator[tuple[int, int, bool, bytes]]:
+) -> Iterator[tuple[int, int, int, bytes]]:
     """Rows of `parts` in the order of partitions, through files: `toLocalIterator` would pickle every byte, and run one
     task after the other."""
     # Nothing repeats in what is packed: looking for it would cost more than it saves.
@@ -160,20 +204,18 @@ def _streamed(
 def _pack(forest: Forest, part: _Part, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     tree = forest.tree(part.member)
     for place, table in _by_place(batches):
-        W = csr_of_lists(table["features"], table["weights"], forest.features, "matchers")
+        space = forest.space
+        W = space.divided(csr_of_lists(table["features"], table["weights"], space.size, "matchers"))
         nodes, children, bias = (table[name].to_numpy() for name in ("node", "child", "bias"))
         unit = part.units[place]
         for level, found in packed_unit(tree, unit, nodes, children, bias, W, part.levels):
-            arrays = [found.slot_ptr[1:], found.entry_ptr[1:], found.slots, found.entries, found.bias]
-            for name, array in enumerate(arrays):
-                yield from _parts(level, name, np.ascontiguousarray(array))
+            for name, data in enumerate(part_bytes(found)):
+                yield from _parts(place, level, name, data)
 
 
-def _parts(level: int, name: int, array: np.ndarray) -> Iterator[pa.RecordBatch]:
-    data = array.reshape(-1).view(np.uint8)
+def _parts(place: int, level: int, name: int, data: memoryview) -> Iterator[pa.RecordBatch]:
     for first in range(0, max(1, len(data)), _PART_BYTES):
-        part = data[first : first + _PART_BYTES]
-        columns = [[level], [name], [first + _PART_BYTES >= len(data)], [part.tobytes()]]
+        columns = [[place], [level], [name], [bytes(data[first : first + _PART_BYTES])]]
         yield pa.RecordBatch.from_arrays(
             [pa.array(c, f.type) for c, f in zip(columns, _PARTS_ARROW, strict=True)], schema=_PARTS_ARROW
         )

@@ -1,24 +1,25 @@
 """The model folder put together from units that were packed one by one, in the bytes that `Searcher.save` would write
-for the whole: on each level the nodes of a unit are neighbours, so levels are the units' parts in order. What arrives
-is appended to files, so that no more than one part is in memory."""
+for the whole: on each level the nodes of a unit are neighbours, so levels are the units' parts in order. Parts lie in
+files (packed_parts.py) and are moved from file to file, so that none of them is in memory, and none there twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-from itertools import product
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from xmcspark.errors import StoreError
 from xmcspark.matchers.files import save_model
+from xmcspark.matchers.packed_parts import NAMES, LevelPart
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.search import PackedLevel
-from xmcspark.matchers.train_unit import unit_tree
+from xmcspark.matchers.train_unit import TrainedLevel, unit_tree
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.rows import take_rows
+from xmcspark.store.arrays import ArrayInParts
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.units import Unit, node_starts
 
@@ -29,9 +30,10 @@ _ARRAYS = {
     "slots": ("<i4", 2),
     "entries": ("<u4", 2),
     "bias": ("<f4", 0),
+    "dense": ("<f4", 0),
 }
-NAMES = tuple(_ARRAYS)
 _POINTERS = ("slot_ptr", "entry_ptr")
+assert tuple(_ARRAYS) == NAMES
 
 
 def in_leaf_order(tree: LabelTree, units: list[Unit]) -> list[Unit]:
@@ -79,47 +81,51 @@ def packed_unit(
         yield level, PackedLevel.of(take_rows(W, rows), np.ascontiguousarray(bias[rows]), ptr)
 
 
-class ModelFiles:
-    """A model that grows: `append` parts from left to right, then `finish`."""
+def packed_level(trained: TrainedLevel) -> PackedLevel:
+    """The nodes of a level of a unit as it was just trained, packed."""
+    nodes = trained.nodes
+    ptr = np.concatenate([[0], np.flatnonzero(np.diff(nodes)) + 1, [len(nodes)]]).astype(np.int64)
+    return PackedLevel.of(trained.matchers.weights, np.ascontiguousarray(trained.matchers.bias), ptr)
 
-    def __init__(self, scratch: Path, tree: LabelTree) -> None:
-        self._scratch, self._tree = scratch, tree
-        scratch.mkdir(parents=True, exist_ok=True)
-        self._open = ExitStack()
-        self._streams: dict[tuple[int, str], IO[bytes]] = {}
-        for level, name in product(range(tree.depth), NAMES):
-            stream = open(self._file(level, name), "wb")  # noqa: SIM115  closed by `finish`
-            self._streams[level, name] = self._open.enter_context(stream)
-        self._last = {(level, name): 0 for level in range(tree.depth) for name in _POINTERS}
-        for level, name in self._last:
-            self._streams[level, name].write(np.zeros(1, np.int64).tobytes())
 
-    def append(self, level: int, name: str, data: bytes, last: bool) -> None:
-        """The next bytes of an array of a level; `last` of a unit's part. Pointers count from the unit's first."""
-        if name in _POINTERS:
-            moved = np.frombuffer(data, np.int64) + self._last[level, name]
-            self._streams[level, name].write(moved.tobytes())
-            if last and len(moved):
-                self._last[level, name] = int(moved[-1])
-        else:
-            self._streams[level, name].write(data)
+def save_packed(
+    folder: Path,
+    tree: LabelTree,
+    parts: Sequence[LevelPart],
+    n_features: int,
+    scoring: Scoring,
+    *,
+    width: int = 0,
+    threads: int = 1,
+) -> None:
+    """Writes the model of a tree from the parts of all its units, in the order of `in_leaf_order`, which are used up.
+    `width`: how many of the features are dense columns."""
+    arrays = {}
+    for level in range(tree.depth):
+        of_level = [part for part in parts if part.level == level]
+        for name in NAMES if width else NAMES[:-1]:
+            arrays[f"{level}.{name}"] = _array(of_level, name)
+    save_model(folder, "packed tree model", tree, n_features, scoring, arrays, width=width, threads=threads)
 
-    def finish(self, folder: Path, n_features: int, scoring: Scoring) -> None:
-        """Writes the folder and removes what it was made from."""
-        self._open.close()
-        arrays = {f"{level}.{name}": self._array(level, name) for level, name in self._streams}
-        save_model(folder, "packed tree model", self._tree, n_features, scoring, arrays)
-        del arrays
-        for level, name in self._streams:
-            self._file(level, name).unlink()
 
-    def _array(self, level: int, name: str) -> np.ndarray:
-        dtype, columns = _ARRAYS[name]
-        path = self._file(level, name)
-        if not path.stat().st_size:
-            return np.zeros((0, columns) if columns else 0, dtype)
-        flat = np.memmap(path, dtype, mode="r")
-        return flat.reshape(-1, columns) if columns else flat
+def _array(parts: Sequence[LevelPart], name: str) -> np.ndarray | ArrayInParts:
+    kind, columns = _ARRAYS[name]
+    dtype: np.dtype[Any] = np.dtype(kind)
+    if name in _POINTERS:
+        return _pointers(parts, name)
+    count = sum(part.size(name) for part in parts) // dtype.itemsize
+    shape = (count // columns, columns) if columns else (count,)
+    return ArrayInParts(dtype, shape, partial(_move, parts, name))
 
-    def _file(self, level: int, name: str) -> Path:
-        return self._scratch / f"{level}.{name}"
+
+def _pointers(parts: Sequence[LevelPart], name: str) -> np.ndarray:
+    """Those of a part count from its own first."""
+    found = [np.zeros(1, np.int64)]
+    for part in parts:
+        found.append(np.frombuffer(part.read(name), np.int64) + found[-1][-1])
+    return np.concatenate(found)
+
+
+def _move(parts: Sequence[LevelPart], name: str, stream: IO[bytes]) -> None:
+    for part in parts:
+        part.move_to(name, stream)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xmcspark.matchers.row_store import RowStore
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.sparse.rows import take_rows
+from xmcspark.text.feature_table import FeatureSpace
 
 PAYLOAD_BYTES = 128 << 10  # of one packed string, about: large for Spark, small beside a task's memory
 
@@ -69,23 +71,26 @@ class TrainingRows:
 def _slice(matrix: Csr, first: int, last: int, columns: int) -> Csr:
     at = slice(matrix.indptr[first], matrix.indptr[last])
     indptr = matrix.indptr[first : last + 1] - matrix.indptr[first]
-    return Csr(indptr, matrix.indices[at], matrix.data[at], (last - first, columns))
+    dense = None if matrix.dense is None else matrix.dense[first:last]
+    return Csr(indptr, matrix.indices[at], matrix.data[at], (last - first, columns), dense)
 
 
-def packed_rows(rows: TrainingRows, size: int = PAYLOAD_BYTES) -> Iterator[bytes]:
-    """The rows as strings of about `size` bytes, at least one row each."""
-    ends = 8 * rows.X.indptr[1:] + 12 * rows.Y.indptr[1:] + 32 * np.arange(1, len(rows) + 1)
+def packed_rows(rows: TrainingRows, size: int = PAYLOAD_BYTES, store: str = "") -> Iterator[bytes]:
+    """The rows as strings of about `size` bytes, at least one row each. `store`: the name that rows of X are kept
+    under (row_store.py), where X is but references to them."""
+    ends = 8 * rows.X.indptr[1:] + 12 * rows.Y.indptr[1:]
+    ends = ends + (32 + 4 * rows.X.width) * np.arange(1, len(rows) + 1)
     if rows.reached is not None:
         ends += 4 * rows.reached.indptr[1:]
     first = 0
     while first < len(rows):
         before = int(ends[first - 1]) if first else 0
         last = max(first + 1, int(np.searchsorted(ends, before + size, side="right")))
-        yield _packed(rows, first, last)
+        yield _packed(rows, first, last, np.frombuffer(store.encode(), np.uint8))
         first = last
 
 
-def _packed(rows: TrainingRows, first: int, last: int) -> bytes:
+def _packed(rows: TrainingRows, first: int, last: int, store: np.ndarray) -> bytes:
     x = slice(rows.X.indptr[first], rows.X.indptr[last])
     y = slice(rows.Y.indptr[first], rows.Y.indptr[last])
     targets = rows.Y.data[y]
@@ -103,6 +108,8 @@ def _packed(rows: TrainingRows, first: int, last: int) -> bytes:
         nothing if rows.totals is None else rows.totals[first:last],
         *_packed_nodes(rows.reached, first, last),
         nothing if rows.weights is None else rows.weights[first:last].ravel(),
+        store,
+        nothing if rows.X.dense is None else rows.X.dense[first:last].ravel(),
     )
 
 
@@ -114,16 +121,24 @@ def _packed_nodes(reached: Csr | None, first: int, last: int) -> tuple[np.ndarra
 
 
 def unpacked_rows(
-    payloads: list[object], features: int, columns: int, costs: bool, nodes: int | None = None
+    payloads: list[object],
+    space: FeatureSpace,
+    columns: int,
+    costs: bool,
+    nodes: int | None = None,
+    kept: RowStore | None = None,
 ) -> TrainingRows:
     """All rows of `packed_rows` strings in the order of training, whatever the order of the strings. The list is
     emptied on the way, so that the strings are gone when the rows are put in order. `costs`: relevance is packed;
-    `nodes`: what the rows reach is, of so many nodes."""
+    `nodes`: what the rows reach is, of so many nodes. `kept`: the rows of X that are referred to."""
     parts = [unpacked(payload) for payload in payloads]
     payloads.clear()
     keys, hashes = _joined(parts, 0, np.int64), _joined(parts, 1, np.int64)
     targets = [part[7] if len(part[7]) else np.ones(len(part[6]), np.float32) for part in parts]
-    X = _csr(parts, 2, _joined(parts, 4, np.float32), features)
+    X = _csr(parts, 2, _joined(parts, 4, np.float32), space.size)
+    dense = _joined(parts, 14, np.float32)
+    if len(dense):
+        X = replace(X, dense=dense.reshape(len(keys), space.width))
     Y = _csr(parts, 5, np.concatenate([*targets, np.zeros(0, np.float32)]), columns)
     relevance = _joined(parts, 8, np.float32) if costs else None
     totals = _joined(parts, 9, np.float64) if costs else None
@@ -132,11 +147,31 @@ def unpacked_rows(
         found = _joined(parts, 11, np.int32)
         reached = _csr(parts, 10, np.ones(len(found), np.float32), nodes)
     weights = _joined(parts, 12, np.float32).reshape(-1, 2)
+    names, which = _stores(parts)
     del parts, targets
     rows = TrainingRows(
         keys, hashes, X, Y, relevance, totals, reached, weights if len(weights) and len(keys) else None
     )
-    return rows.take(np.lexsort((hashes, keys)))
+    order = _training_order(keys, hashes)
+    rows = rows.take(order)
+    if kept is None or not names:
+        return rows
+    return replace(rows, X=kept.rows(names, which[order], rows.X.indices, space.size))
+
+
+def _training_order(keys: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    order = np.argsort(keys)  # several times as fast as by both
+    in_order = keys[order]
+    return np.lexsort((hashes, keys)) if (in_order[1:] == in_order[:-1]).any() else order
+
+
+def _stores(parts: list[list[np.ndarray]]) -> tuple[list[str], np.ndarray]:
+    """(names that rows of X are kept under, for each row which of them)"""
+    of_part = [part[13].tobytes().decode() for part in parts]
+    names = sorted(set(of_part) - {""})
+    number = {name: at for at, name in enumerate(["", *names], -1)}
+    sizes = [len(part[0]) for part in parts]
+    return names, np.repeat(np.array([number[name] for name in of_part], np.int32), sizes)
 
 
 def _joined(parts: list[list[np.ndarray]], number: int, dtype: type) -> np.ndarray:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from xmcspark.errors import ConfigError
+from xmcspark.mach.settings import RECOVERY_KEYS
 from xmcspark.matchers.exclusion_spark import with_excluded
 from xmcspark.matchers.model_spark import MODEL, SentModel, model_bytes, send_model
 from xmcspark.matchers.predictions_arrow import lists_of_predictions
@@ -20,6 +21,8 @@ from xmcspark.matchers.routed_spark import BATCH_RECORDS, predict_routed
 from xmcspark.sparse.arrow import csr_of_lists
 from xmcspark.store.session import arrow_batch, slots_of
 from xmcspark.store.stage import Context, Stage
+from xmcspark.text.feature_space_spark import feature_space
+from xmcspark.text.feature_table import FeatureSpace, searched_table
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +35,17 @@ def run(context: Context) -> None:
     _check_fusion(context)
     size = model_bytes(context)
     mode = _mode(context, size)
-    features = context.read("features").where(F.col("split").isin(*config.evaluate.splits))
-    rows = with_excluded(context, features.select("id", "split", "row_key", "indices", "values"))
+    table = searched_table(config)
+    space = feature_space(context, table)
+    features = context.read(table).where(F.col("split").isin(*config.evaluate.splits))
+    rows = with_excluded(context, features.select("id", "split", "row_key", *space.columns))
     model = send_model(context)
     if mode == "routed":
-        found = predict_routed(spark, rows, model, features.count())
+        found = predict_routed(spark, rows, model, space, features.count())
         with arrow_batch(spark, BATCH_RECORDS):
             written = _write(context, found)
     else:
-        written = _write(context, _replicated(rows, model))
+        written = _write(context, _replicated(rows, model, space))
     context.note(mode=mode, model_bytes=size)
     if written == 0:
         splits = ", ".join(config.evaluate.splits)
@@ -48,24 +53,25 @@ def run(context: Context) -> None:
         log.warning("predict: there are no instances in split %s: the table predictions is empty", splits)
 
 
-def _replicated(rows: DataFrame, model: SentModel) -> DataFrame:
+def _replicated(rows: DataFrame, model: SentModel, space: FeatureSpace) -> DataFrame:
     """Each task searches its rows in the whole model."""
-    columns = rows.select("id", "split", "indices", "values", "excluded")
+    columns = rows.select("id", "split", *space.columns, "excluded")
     return columns.mapInArrow(
-        lambda batches: predicted(batches, model),
+        lambda batches: predicted(batches, model, space),
         "id string, split string, labels array<int>, scores array<float>",
     )
 
 
-def predicted(batches: Iterable[pa.RecordBatch], model: SentModel) -> Iterator[pa.RecordBatch]:
+def predicted(
+    batches: Iterable[pa.RecordBatch], model: SentModel, space: FeatureSpace
+) -> Iterator[pa.RecordBatch]:
     """id, split, labels and scores, batch by batch: nothing is kept from one to the next."""
     for batch in batches:
-        yield _predicted_batch(batch, model)
+        yield _predicted_batch(batch, model, space)
 
 
-def _predicted_batch(batch: pa.RecordBatch, model: SentModel) -> pa.RecordBatch:
-    members = model.opened()
-    X = csr_of_lists(batch.column("indices"), batch.column("values"), members.n_features, "features")
+def _predicted_batch(batch: pa.RecordBatch, model: SentModel, space: FeatureSpace) -> pa.RecordBatch:
+    members, X = model.opened(), space.rows(batch)
     excluded = csr_of_lists(batch.column("excluded"), None, _ANY_LABEL, "exclude")
     found = members.predict(X, excluded, beam=model.beam, top_k=model.top_k, threads=model.threads)
     return pa.RecordBatch.from_arrays(
@@ -81,12 +87,16 @@ def _write(context: Context, found: DataFrame) -> int:
 
 def _check_fusion(context: Context) -> None:
     """What `fuse` would refuse in every task."""
-    predict, ensemble = context.config.predict, context.config.ensemble
-    signed = predict.transform == "identity" or predict.transform.startswith("log-")
-    if ensemble.members > 1 and ensemble.fusion == "average" and signed:
+    config = context.config
+    transforms = {"predict.transform": config.predict.transform} if config.ensemble.members else {}
+    if config.mach.enabled:
+        transforms["mach.transform"] = config.mach.transform
+    signed = [key for key, name in transforms.items() if name == "identity" or name.startswith("log-")]
+    several = config.ensemble.members + config.mach.enabled > 1
+    if several and signed and config.ensemble.fusion == "average":
         raise ConfigError(
             [
-                f"ensemble.fusion is average with predict.transform {predict.transform}: its scores may be negative, "
+                f"ensemble.fusion is average with {signed[0]} {transforms[signed[0]]}: its scores may be negative, "
                 "where a label that a member did not find (0) would rank above one it found; set ensemble.fusion to "
                 "rank or normalised"
             ]
@@ -95,6 +105,8 @@ def _check_fusion(context: Context) -> None:
 
 def _mode(context: Context, size: int) -> str:
     predict = context.config.predict
+    if context.config.mach.enabled or context.config.unidec.enabled:
+        return "replicated"  # a sketch's size follows from buckets, not labels; vectors are mapped, and searched whole
     if predict.mode != "auto":
         return predict.mode
     if size <= _FITS_ANYWHERE and not predict.node_memory_mb:
@@ -122,7 +134,11 @@ STAGE = Stage(
         "evaluate.splits",
         *(f"predict.{key}" for key in ("transform", "combine", "top_k", "beam", "exclude_self")),
     ),
-    ("features", "labels", "exclude", f"{MODEL}/"),
+    ("features", "embeddings", "labels", "exclude", f"{MODEL}/"),
     ("predictions",),
     run,
+    reads_of=lambda config: (searched_table(config), "labels", "exclude", f"{MODEL}/"),
+    more_keys_of=lambda config: (
+        tuple(f"mach.{key}" for key in ("enabled", *RECOVERY_KEYS)) if config.mach.enabled else ()
+    ),
 )

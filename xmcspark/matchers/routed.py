@@ -13,14 +13,13 @@ import numpy as np
 from xmcspark._native.search import PackedModel
 from xmcspark.errors import InputError
 from xmcspark.matchers.exclusion import holds
-from xmcspark.matchers.files import VERSION, take_array
+from xmcspark.matchers.files import open_model, take_array
 from xmcspark.matchers.portable_math import exact_exp
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.search import PackedLevel, Searcher
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.rows import take_rows
-from xmcspark.store.arrays import load_arrays
 from xmcspark.tree.label_tree import LabelTree
 
 _MOST_LEAVES = 1 << 16  # kept open at a time
@@ -49,16 +48,11 @@ class SplitModel:
     """One member, opened so that only the leaves asked for are read."""
 
     def __init__(self, folder: Path, scoring: Scoring) -> None:
-        header, arrays = load_arrays(folder, "packed tree model", VERSION)
-        self.depth, self.n_features = int(header["depth"]), int(header["n_features"])
+        header, arrays = open_model(folder, "packed tree model")
+        self.depth, self.n_features, self.width = header.depth, header.n_features, header.width
         self.scoring = scoring
         self._sums = _as_sums(scoring)
-        self._levels = tuple(
-            PackedLevel(
-                **{name: take_array(folder, arrays, f"{t}.{name}") for name in PackedLevel.__annotations__}
-            )
-            for t in range(self.depth)
-        )
+        self._levels = tuple(PackedLevel.opened(folder, arrays, t, header.width) for t in range(self.depth))
         self._child_ptr = tuple(take_array(folder, arrays, f"tree.{t}") for t in range(self.depth))
         self._labels = take_array(folder, arrays, "tree.labels")
         self._leaves: dict[int, PackedModel] = {}
@@ -107,7 +101,7 @@ class SplitModel:
         if self.depth == 1:
             return None
         tree = LabelTree(self._child_ptr[:-1], np.arange(self.n_leaves, dtype=np.int32))
-        return Searcher(tree, self._levels[:-1], self.n_features, self._sums)
+        return Searcher(tree, self._levels[:-1], self.n_features, self._sums, self.width)
 
     def _leaf(self, leaf: int) -> tuple[PackedModel, int]:
         """One leaf as a tree of its own, and the number of its labels."""
@@ -131,8 +125,11 @@ class SplitModel:
                 level.slots[slots],
                 level.entries[entries],
                 level.bias[first:last],
+                None if level.dense is None else level.dense[first * self.width : last * self.width],
             )
-            self._leaves[leaf] = PackedModel([arrays], self._labels[first:last], *self._sums.kernel_form)
+            self._leaves[leaf] = PackedModel(
+                [arrays], self.width, self._labels[first:last], *self._sums.kernel_form
+            )
         return self._leaves[leaf], last - first
 
 

@@ -20,8 +20,10 @@ from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.predictions_arrow import lists_of_predictions, predictions_of_lists
 from xmcspark.matchers.routed import Pairs, Pieces, SplitModel, score_pairs
 from xmcspark.sparse.arrow import csr_of_lists, parts_of_lists
+from xmcspark.sparse.csr import Csr
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.session import slots_of
+from xmcspark.text.feature_table import FeatureSpace
 
 BATCH_RECORDS = 256  # rows of a batch in these jobs: rows of X, or payloads
 _ROUTED_ROWS = 8192  # searched together before they are packed by shard
@@ -46,14 +48,16 @@ class Shards:
         return shards
 
 
-def predict_routed(spark: SparkSession, rows: DataFrame, model: SentModel, n_rows: int) -> DataFrame:
-    """id, split, labels and scores of rows with columns id, split, row_key, indices, values and excluded."""
+def predict_routed(
+    spark: SparkSession, rows: DataFrame, model: SentModel, space: FeatureSpace, n_rows: int
+) -> DataFrame:
+    """id, split, labels and scores of rows with columns id, split, row_key, those of X, and excluded."""
     shards = _shards(spark, model, n_rows)
     row = F.concat("split", F.lit("/"), "id").alias("row")  # no split has a slash
-    sent = rows.select(row, "row_key", "indices", "values", "excluded")
-    packed = sent.mapInArrow(lambda batches: _route(batches, model, shards), _PACKED)
+    sent = rows.select(row, "row_key", *space.columns, "excluded")
+    packed = sent.mapInArrow(lambda batches: _route(batches, model, space, shards), _PACKED)
     packed = packed.repartition(len(shards.keys), "key")
-    found = packed.mapInArrow(lambda batches: _score(batches, model, shards), _PACKED)
+    found = packed.mapInArrow(lambda batches: _score(batches, model, space, shards), _PACKED)
     found = found.repartition(len(shards.merge_keys), "key")
     merged = found.mapInArrow(
         lambda batches: _merge(batches, model), "row string, labels array<int>, scores array<float>"
@@ -86,11 +90,13 @@ def _sizes(model: SentModel) -> list[tuple[int, int]]:
     return [(part.n_leaves, part.n_labels) for part in model.opened_in_parts()]
 
 
-def _route(batches: Iterable[pa.RecordBatch], model: SentModel, shards: Shards) -> Iterator[pa.RecordBatch]:
+def _route(
+    batches: Iterable[pa.RecordBatch], model: SentModel, space: FeatureSpace, shards: Shards
+) -> Iterator[pa.RecordBatch]:
     """Rows, packed for each shard that holds leaves of their beam."""
     for table in _blocks(batches, _ROUTED_ROWS):
         models = model.opened_in_parts()
-        row, leaf, above = _beams(table, models, model, shards)
+        row, leaf, above = _beams(space.rows(table), models, model, shards)
         shard = shards.shard_of(leaf)
         order = np.lexsort((row, shard))
         bounds = np.searchsorted(shard[order], np.arange(len(shards.keys) + 1))
@@ -101,12 +107,11 @@ def _route(batches: Iterable[pa.RecordBatch], model: SentModel, shards: Shards) 
 
 
 def _beams(
-    table: pa.Table, models: list[SplitModel], model: SentModel, shards: Shards
+    X: Csr, models: list[SplitModel], model: SentModel, shards: Shards
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(row, leaf among all members', path score) of each leaf that beam search opens."""
     rows, leaves, scores = [], [], []
     for part, first in zip(models, shards.first_leaf, strict=False):
-        X = csr_of_lists(table.column("indices"), table.column("values"), part.n_features, "features")
         best = part.best_leaves(X, model.beam, model.threads)
         there = best.labels >= 0
         rows.append(np.repeat(np.arange(X.shape[0]), there.sum(axis=1)))
@@ -131,11 +136,13 @@ def _payloads(
         yield _packed_batch(key, packed)
 
 
-def _score(batches: Iterable[pa.RecordBatch], model: SentModel, shards: Shards) -> Iterator[pa.RecordBatch]:
+def _score(
+    batches: Iterable[pa.RecordBatch], model: SentModel, space: FeatureSpace, shards: Shards
+) -> Iterator[pa.RecordBatch]:
     """The best labels of rows among the leaves of this shard, packed by where the row is merged."""
     for table in _unpacked(batches, int(_SCORED_BYTES * _fewer(model.top_k))):
         models = model.opened_in_parts()
-        X = csr_of_lists(table.column("indices"), table.column("values"), models[0].n_features, "features")
+        X = space.rows(table)
         excluded = csr_of_lists(table.column("excluded"), None, _ANY_LABEL, "exclude")
         found = score_pairs(models, X, excluded, _pairs(table, shards), model.top_k)
         to = table.column("row_key").to_numpy() % len(shards.merge_keys)

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from xmcspark.matchers.train_unit import GROUP
 from xmcspark.tree.units import Unit
 
-TASKS_PER_SLOT = 4  # of a wave: estimates are wrong by some tens of percent, small tasks even that out
+TASKS_PER_SLOT = 8  # of a wave: estimates are wrong by some tens of percent, small tasks even that out
 SMALLEST_TASK = 1_000_000_000  # load: a Python task costs 0.1 to 0.4 s of its own
 _WAVE_LOAD, _MOST_WAVES = 600_000_000_000, 4  # unless told: a wave is worth ten minutes of one core
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xmcspark._native.search import PackedModel, pack
+from xmcspark._native.search import PackedModel, pack, pack_dense
 from xmcspark.errors import InputError
 from xmcspark.matchers.files import load_model, save_model, take_array
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.targets import by_position, nonzero
-from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.sparse.csr import Csr, as_csr, check_width
 from xmcspark.tree.label_tree import LabelTree
 
 
@@ -52,23 +52,45 @@ class PackedLevel:
     slots: np.ndarray
     entries: np.ndarray
     bias: np.ndarray
+    dense: np.ndarray | None = None  # float32[children * width], in the blocks of native/dense_margins.h
 
     @staticmethod
     def of(weights: Csr, bias: np.ndarray, child_ptr: np.ndarray) -> PackedLevel:
-        """Packs matchers given as sparse rows, one a child."""
-        return PackedLevel(*pack(weights, child_ptr), bias)
+        """Packs matchers given as rows, one a child."""
+        return PackedLevel(*pack(weights, child_ptr), bias, pack_dense(weights, child_ptr))
+
+    @staticmethod
+    def opened(folder: str | Path, arrays: dict[str, np.ndarray], level: int, width: int) -> PackedLevel:
+        """From the arrays of a saved searcher."""
+        names = [name for name in PackedLevel.__dataclass_fields__ if name != "dense" or width]
+        return PackedLevel(**{name: take_array(folder, arrays, f"{level}.{name}") for name in names})
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Those that are there, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
 
 class Searcher:
     """Finds the best labels of queries: `TreeModel.searcher`, or saved and opened again by itself."""
 
-    def __init__(self, tree: LabelTree, levels: tuple[PackedLevel, ...], n_features: int, scoring: Scoring):
+    def __init__(
+        self,
+        tree: LabelTree,
+        levels: tuple[PackedLevel, ...],
+        n_features: int,
+        scoring: Scoring,
+        width: int = 0,
+    ):
+        """`width`: how many of the features, the last ones, are dense columns."""
         self.tree, self.levels, self.n_features, self.scoring = tree, levels, n_features, scoring
+        self.width = width
         self._packed = PackedModel(
             [
-                (ptr, level.slot_ptr, level.entry_ptr, level.slots, level.entries, level.bias)
+                (ptr, level.slot_ptr, level.entry_ptr, level.slots, level.entries, level.bias, level.dense)
                 for ptr, level in zip(tree.child_ptr, levels, strict=True)
             ],
+            width,
             tree.labels,
             *scoring.kernel_form,
         )
@@ -84,24 +106,38 @@ class Searcher:
         is cut to it.
         """
         check_threads(threads)
-        X = as_csr(X, "X", cols=self.n_features)
+        X = self._checked(X)
         beam, top_k = _check_sizes(beam, top_k, self.tree.n_labels)
         return Predictions(*self._packed.search(X, beam, top_k, threads))
 
     def predict_one(
-        self, features: np.ndarray, values: np.ndarray, *, beam: int = 10, top_k: int = 10
+        self,
+        features: np.ndarray,
+        values: np.ndarray,
+        dense: np.ndarray | None = None,
+        *,
+        beam: int = 10,
+        top_k: int = 10,
     ) -> Predictions:
-        """As `predict` for one query, given as increasing int32 features and float32 values: no overhead."""
+        """As `predict` for one query, given as increasing int32 features and float32 values, and where the model has
+        dense columns the values of these: no overhead."""
         beam, top_k = _check_sizes(beam, top_k, self.tree.n_labels)
         features, values = np.ascontiguousarray(features, np.int32), np.ascontiguousarray(values, np.float32)
-        labels, scores = self._packed.search_one(features, values, self.n_features, beam, top_k)
+        block = np.empty(0, np.float32) if dense is None else np.ascontiguousarray(dense, np.float32)
+        if block.shape != (self.width,):
+            raise InputError(
+                f"a query has dense values of shape {block.shape}: this model needs ({self.width},)"
+                + (", the embedding of the text" if self.width else ", none at all")
+            )
+        sparse = self.n_features - self.width
+        labels, scores = self._packed.search_one(features, values, block, sparse, beam, top_k)
         return Predictions(labels[None], scores[None])
 
     def score(self, X: Any, candidates: Any, *, threads: int = 1) -> Csr:
         """The scores of given labels only: `candidates` is instances x labels, its non-zero entries say which.
         Labels that are not in the tree have no score and are left out."""
         check_threads(threads)
-        X = as_csr(X, "X", cols=self.n_features)
+        X = self._checked(X)
         wanted = nonzero(as_csr(candidates, "candidates", rows=X.shape[0]))
         positions = by_position(wanted, self.tree, outside="drop")
         scores = self._packed.score_pairs(X, positions, threads)
@@ -113,30 +149,43 @@ class Searcher:
     def save(self, folder: str | Path) -> None:
         """Writes what search needs, and no more; `Searcher.load` maps it into memory."""
         arrays = {
-            f"{t}.{name}": array for t, level in enumerate(self.levels) for name, array in vars(level).items()
+            f"{t}.{name}": array
+            for t, level in enumerate(self.levels)
+            for name, array in level.arrays.items()
         }
-        save_model(Path(folder), "packed tree model", self.tree, self.n_features, self.scoring, arrays)
+        save_model(
+            Path(folder),
+            "packed tree model",
+            self.tree,
+            self.n_features,
+            self.scoring,
+            arrays,
+            width=self.width,
+        )
 
     @staticmethod
     def load(folder: str | Path, scoring: Scoring | None = None) -> Searcher:
         """Opens a saved searcher without reading it; `scoring` in place of what it was saved with."""
-        tree, n_features, saved, arrays = load_model(Path(folder), "packed tree model", LabelTree.opened)
-        names = PackedLevel.__dataclass_fields__
-        levels = tuple(
-            PackedLevel(**{name: take_array(folder, arrays, f"{t}.{name}") for name in names})
-            for t in range(tree.depth)
-        )
+        tree, header, arrays = load_model(Path(folder), "packed tree model", LabelTree.opened)
+        levels = tuple(PackedLevel.opened(folder, arrays, t, header.width) for t in range(tree.depth))
         for t, (level, ptr) in enumerate(zip(levels, tree.child_ptr, strict=True)):
-            _check_packed(f"{folder}, level {t}", level, ptr)
-        return Searcher(tree, levels, n_features, scoring or saved)
+            check_packed(f"{folder}, level {t}", level, ptr, header.width)
+        return Searcher(tree, levels, header.n_features, scoring or header.scoring, header.width)
+
+    def _checked(self, X: Any) -> Csr:
+        rows = as_csr(X, "X", cols=self.n_features, dense="keep")
+        check_width(rows, self.width, "the model")
+        return rows
 
 
-def _check_packed(name: str, level: PackedLevel, child_ptr: np.ndarray) -> None:
+def check_packed(name: str, level: PackedLevel, child_ptr: np.ndarray, width: int) -> None:
     """That the arrays fit together; what lies inside them is looked at on the way (native/search.h)."""
     pairs = ((level.slot_ptr, level.slots), (level.entry_ptr, level.entries))
     good = len(level.bias) == child_ptr[-1] and all(
         len(ptr) == len(child_ptr) and ptr[-1] == len(of) and of.shape[1:] == (2,) for ptr, of in pairs
     )
+    if level.dense is not None:
+        good = good and level.dense.shape == (len(level.bias) * width,)
     if not good:
         raise InputError(f"{name}: its arrays do not fit together; copy or save the model again")
 

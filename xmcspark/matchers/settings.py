@@ -9,6 +9,7 @@ from xmcspark.matchers.scoring import Scoring
 
 LOSSES = ("squared_hinge", "hinge", "logistic")
 NEGATIVES = ("tfn", "man", "tfn+man")
+INPUTS = ("tfidf+neural", "tfidf", "neural")  # what of rows with embeddings matchers are trained on
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,15 @@ class TrainSettings:
     max_sweeps: int = setting(100, "Most passes over a node's rows.", source="PECOS", minimum=1)
     threshold: float = setting(
         0.1,
-        "Weights smaller than this in absolute value are dropped; 0 keeps all.",
+        "Weights smaller than this in absolute value are dropped; 0 keeps all. Those of an embedding are always kept.",
         source="PECOS",
         minimum=0,
     )
-    max_weights: int = setting(0, "Most weights kept per child, the largest; 0 = no limit.", minimum=0)
+    max_weights: int = setting(
+        0,
+        "Most weights kept per child, the largest, besides those of an embedding; 0 = no limit.",
+        minimum=0,
+    )
     negatives: str = setting(
         "tfn",
         "Rows a node trains on: tfn, those of true parents; man, those of predicted parents; tfn+man, both.",

@@ -95,6 +95,14 @@ def lift(children: Csr, child_ptr: np.ndarray, how: np.ufunc) -> Csr:
     return Csr(counts[children.indptr], parents[begins], data, (children.shape[0], nodes))
 
 
+def lifted(leaves: Csr, tree: LabelTree, how: np.ufunc) -> list[Csr]:
+    """From values of the leaf positions, those of the children of each level of a tree, the root's first."""
+    levels = [leaves]
+    for child_ptr in reversed(tree.child_ptr[1:]):
+        levels.append(lift(levels[-1], child_ptr, how))
+    return levels[::-1]
+
+
 def row_totals(R: Csr) -> np.ndarray:
     """float64: the sum of each row, added from left to right."""
     totals = np.zeros(R.shape[0])

@@ -14,7 +14,7 @@ from xmcspark.matchers.packed_rows import TrainingRows
 from xmcspark.matchers.row_selection import RowCap
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import lift, select
-from xmcspark.matchers.trainer import Place, Trainer, in_one_node, node_seeds
+from xmcspark.matchers.trainer import ALL_INPUTS, Place, Trainer, in_one_node, node_seeds
 from xmcspark.sparse.csr import Csr
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.units import Unit, node_starts
@@ -47,6 +47,8 @@ def train_unit(
     *,
     caps: Mapping[int, RowCap] | None = None,
     piece: tuple[int, int] = (0, 1),
+    given: Matchers | None = None,
+    inputs: str = ALL_INPUTS,
     threads: int = 1,
 ) -> TrainedUnit:
     """The matchers of a unit from its own rows, in the order of training, as a `Router` deals them out.
@@ -54,13 +56,18 @@ def train_unit(
     `caps`: of the nodes (numbered as in tree_nodes) that take only a part of their rows; None tells them from these
     rows, which must then be all. `piece` (i, n): only every n-th group of the children of a unit of one node, from
     group i on. With matcher-aware negatives a unit is nodes of one level, and `rows.reached` says which rows the levels
-    above send to each."""
+    above send to each. `given`: the matchers of the root's children, taken as they are; `inputs` as `Trainer` has
+    them."""
+    if given is not None and unit.level == 0 and unit.nodes == 1:
+        return _root_as_given(rows.Y, tree, given, caps, piece)
+    if unit.level > 0:
+        given = None
     of_level = rows.reached is not None and piece[1] == 1
     part, place = _level_tree(tree, unit) if of_level else unit_tree(tree, unit)
     own = None if caps is None else _own_caps(tree, part, place, caps)
     if piece[1] > 1:
-        return _train_piece(rows, part, place, settings, own, piece, threads)
-    trainer = _trainer(rows, part, place, settings, own, threads)
+        return _train_piece(rows, part, place, settings, own, piece, inputs, threads)
+    trainer = _trainer(rows, part, place, settings, own, inputs, threads, given)
     R = None if rows.relevance is None else _costs(rows)
     if of_level:
         true = lift(rows.Y, part.child_ptr[1], np.maximum)
@@ -117,7 +124,9 @@ def _trainer(
     place: Place,
     settings: TrainSettings,
     caps: Mapping[tuple[int, int], RowCap] | None,
+    inputs: str,
     threads: int,
+    given: Matchers | None = None,
 ) -> Trainer:
     return Trainer(
         rows.X,
@@ -128,8 +137,28 @@ def _trainer(
         totals=rows.totals,
         row_weights=rows.weights,
         caps=caps,
+        given=() if given is None else (given,),
+        inputs=inputs,
         threads=threads,
     )
+
+
+def _root_as_given(
+    Y: Csr,
+    tree: LabelTree,
+    given: Matchers,
+    caps: Mapping[int, RowCap] | None,
+    piece: tuple[int, int],
+) -> TrainedUnit:
+    """The root alone, of which nothing is trained; all of it comes with the first piece."""
+    children = int(tree.child_ptr[0][-1])
+    if piece[0]:
+        return TrainedUnit((), 0)
+    root = LabelTree.root_only(children)
+    cap = (caps or {}).get(0)
+    positives = _positives(Y, root, 0, None if cap is None else {(0, 0): cap})
+    level = TrainedLevel(0, np.zeros(children, np.int64), np.arange(children), given, positives)
+    return TrainedUnit((level,), 0)
 
 
 def _own_caps(
@@ -153,6 +182,7 @@ def _train_piece(
     settings: TrainSettings,
     caps: Mapping[tuple[int, int], RowCap] | None,
     piece: tuple[int, int],
+    inputs: str,
     threads: int,
 ) -> TrainedUnit:
     """Groups are those that the solver would make of all children, so that a piece is solved as in the whole."""
@@ -163,7 +193,7 @@ def _train_piece(
     mine = np.sort(order[(np.arange(children) // GROUP) % piece[1] == piece[0]])
     if not len(mine):
         return TrainedUnit((), 0)
-    trainer = _trainer(rows, LabelTree.root_only(len(mine)), place, settings, {}, threads)
+    trainer = _trainer(rows, LabelTree.root_only(len(mine)), place, settings, {}, inputs, threads)
     R = None if rows.relevance is None else _columns(_costs(rows), mine)
     matchers = trainer.train_level(0, _columns(rows.Y, mine), R, in_one_node(len(rows)), rows.reached)
     nodes = np.full(len(mine), place.first[0], np.int64)

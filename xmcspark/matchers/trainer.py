@@ -4,9 +4,9 @@ place there, and its nodes depend on the rows of their own labels only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from xmcspark.matchers.node_rows import capped_rows, node_rows
 from xmcspark.matchers.row_selection import RowCap
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.settings import TrainSettings
-from xmcspark.matchers.targets import l1_normalised, lift
+from xmcspark.matchers.targets import l1_normalised, lift, lifted
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.id_hash import mixed
 from xmcspark.tree.label_tree import LabelTree
+
+ALL_INPUTS = "tfidf+neural"
 
 Report = Callable[[int, int], None]  # (children trained, children in all), called about once a second
 
@@ -57,7 +59,8 @@ class Place:
 class Trainer:
     """Trains all nodes of `tree` on X; its root on all rows. `totals`: relevance of all labels of each row, where
     relevance counts. `row_weights`: float32 [rows, 2], how much each row counts for its targets, and as a negative
-    example of others. `caps`: by level and node of `tree`, where they cannot be told from the rows that are left."""
+    example of others. `caps`: by level and node of `tree`, where they cannot be told from the rows that are left.
+    `given`: matchers of the first levels, taken as they are. `inputs`: what of X the others are trained on."""
 
     def __init__(
         self,
@@ -71,16 +74,19 @@ class Trainer:
         totals: np.ndarray | None = None,
         row_weights: np.ndarray | None = None,
         caps: Mapping[tuple[int, int], RowCap] | None = None,
+        given: Sequence[Matchers] = (),
+        inputs: str = ALL_INPUTS,
         threads: int = 1,
         report: Report | None = None,
     ):
         self.X, self.tree, self.settings, self.start = X, tree, settings, start
+        self.given, self.trained_on = tuple(given), input_columns(X, inputs)
         self.row_keys, self.totals, self.caps = row_keys, totals, caps
-        given = np.empty((0, 2), np.float32) if row_weights is None else row_weights
-        self.row_weights, self.row_negatives = (np.ascontiguousarray(given[:, i]) for i in (0, 1))
+        costs = np.empty((0, 2), np.float32) if row_weights is None else row_weights
+        self.row_weights, self.row_negatives = (np.ascontiguousarray(costs[:, i]) for i in (0, 1))
         self.place = place or Place(0, (0,) * (tree.depth + 1))
         self.threads, self.report = threads, report
-        self.total = sum(int(ptr[-1]) for ptr in tree.child_ptr)
+        self.total = sum(int(ptr[-1]) for ptr in tree.child_ptr[len(self.given) :])
         self.progress = np.zeros(3, np.int64)  # see native/train.h
 
     @property
@@ -90,20 +96,19 @@ class Trainer:
 
     def train(self, Y: Csr, R: Csr | None = None, U: Csr | None = None) -> TreeModel:
         """From targets, relevance and user-given negatives of the leaf positions."""
-        targets = list(self._lifted(Y, np.maximum))  # of the children of each level, root first
-        relevance = list(self._lifted(R, np.add)) if R else [None] * len(targets)
+        targets = lifted(Y, self.tree, np.maximum)
+        relevance: Sequence[Csr | None] = lifted(R, self.tree, np.add) if R else [None] * len(targets)
         everything = in_one_node(Y.shape[0])
-        depth = len(targets)
+        depth, matchers = len(targets), list(self.given)
         if self.settings.negatives == "tfn":
             problems = [
                 self._problem(
                     t, targets[t], relevance[t], None, targets[t - 1] if t else everything, _last(U, t, depth)
                 )
-                for t in range(depth)
+                for t in range(len(matchers), depth)
             ]
-            return self._model(self.tree, self._solve(problems))
-        matchers: list[Matchers] = []
-        for t in range(depth):
+            return self._model(self.tree, matchers + self._solve(problems))
+        for t in range(len(matchers), depth):
             predicted = self._predicted(matchers) if t else everything
             true = targets[t - 1] if t else everything
             problem = self._problem(t, targets[t], relevance[t], predicted, true, _last(U, t, depth))
@@ -117,12 +122,6 @@ class Trainer:
 
     def _model(self, tree: LabelTree, matchers: list[Matchers]) -> TreeModel:
         return TreeModel(tree, tuple(matchers), self.X.shape[1], Scoring.for_loss(self.settings.loss))
-
-    def _lifted(self, Y: Csr, how: np.ufunc) -> Iterator[Csr]:
-        levels = [Y]
-        for child_ptr in reversed(self.tree.child_ptr[1:]):
-            levels.append(lift(levels[-1], child_ptr, how))
-        return reversed(levels)
 
     def _predicted(self, matchers: list[Matchers]) -> Csr:
         """The nodes that beam search so far would open for each row (matcher-aware negatives)."""
@@ -143,7 +142,7 @@ class Trainer:
         seeds = node_seeds(self.settings.seed, self.place.level + t, len(child_ptr) - 1, self.place.first[t])
         rows = self._capped(t, node_rows(whole, partial).transpose(), Y, seeds)
         return LevelProblem(
-            X=self.X,
+            X=self.trained_on,
             Y=Y,
             relevance=l1_normalised(R, self.totals)
             if R and self.totals is not None
@@ -166,6 +165,8 @@ class Trainer:
         return capped_rows(rows, Y, ptr, seeds, self.row_keys, most, known)
 
     def _solve(self, problems: list[LevelProblem]) -> list[Matchers]:
+        if not problems:  # all were given
+            return []
         s = self.settings
         solved = _watched(
             lambda: train_levels(
@@ -185,14 +186,25 @@ class Trainer:
             self.total,
             self.report,
         )
-        if not all(np.isfinite(data).all() and np.isfinite(bias).all() for _, _, data, bias in solved):
+        arrays = [array for level in solved for array in level[2:] if array is not None]
+        if not all(np.isfinite(array).all() for array in arrays):
             raise InputError(
                 "weights grew beyond float32: the values of X or the costs are too large, scale them"
             )
         return [
-            Matchers(Csr(indptr, indices, data, (len(bias), self.X.shape[1])), bias)
-            for indptr, indices, data, bias in solved
+            Matchers(Csr(indptr, indices, data, (len(bias), self.X.shape[1]), dense), bias)
+            for indptr, indices, data, dense, bias in solved
         ]
+
+
+def input_columns(X: Csr, inputs: str) -> Csr:
+    """X, or as many columns of which only those of TF-IDF, or only those of embeddings, have values."""
+    if X.dense is None or inputs == ALL_INPUTS:
+        return X
+    if inputs == "tfidf":
+        return replace(X, dense=np.zeros_like(X.dense))
+    nothing = np.zeros(X.shape[0] + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return Csr(*nothing, X.shape, X.dense)
 
 
 def in_one_node(rows: int) -> Csr:

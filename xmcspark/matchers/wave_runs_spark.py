@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,6 +15,7 @@ from typing import Any
 
 from pyspark import Accumulator
 
+from xmcspark.matchers.packed_parts import LevelPart
 from xmcspark.matchers.wave_spark import (
     PACKED_COLUMNS,
     Forest,
@@ -23,7 +25,8 @@ from xmcspark.matchers.wave_spark import (
     routed_rows,
     training,
 )
-from xmcspark.store.direct_tables import Rows, write_mapped
+from xmcspark.store.direct_tables import Rows
+from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
 from xmcspark.store.runs import StageRecord
@@ -47,6 +50,11 @@ class FinishedWave:
 
     def cost_of(self, member: int, unit: int) -> dict[str, Any]:
         return self.costs.get((member, unit), dict.fromkeys((*_SUMMED, *_LARGEST), 0))
+
+    def parts_of(self, member: int, unit: int) -> list[LevelPart]:
+        """Where the unit lies packed, if the task that trained it kept it so and its file is still there."""
+        parts = [LevelPart.from_plain(plain) for plain in self.cost_of(member, unit).get("parts", [])]
+        return parts if all(os.path.exists(part.file) for part in parts) else []
 
 
 class WaveRuns:
@@ -114,13 +122,15 @@ def _run(
     context.spark.sparkContext.setJobGroup(
         _group(wave), f"train: wave {wave.number + 1}, {len(units)} units, {wave.labels:,} matchers"
     )
-    with routed_rows(context, rows, forest, wave) as routed:
-        trained = training(forest, wave, loads)
+    with routed_rows(context, rows, forest, wave) as (routed, store):
+        trained = training(forest, wave, store, loads)
         written, _ = write_mapped(
             context, "matchers", routed, trained, columns=PACKED_COLUMNS, folder=_folder_name(wave.number)
         )
     files = {entry.name: entry.size for entry in context.fs.walk(_folder(context, wave.number))}
     costs = _by_unit(loads.value)
+    if store is not None:  # what units got, as a cluster without a common disk would have sent it
+        context.exchanged.append(8 * sum(int(load["nnz"]) for load in loads.value.values()))
     notes = {
         "units": units,
         "files": files,
@@ -138,6 +148,7 @@ def _by_unit(loads: Loads) -> dict[tuple[int, int], dict[str, Any]]:
         cost = costs.setdefault((member, unit), dict.fromkeys((*_SUMMED, *_LARGEST), 0))
         cost.update({name: cost[name] + load[name] for name in _SUMMED})
         cost.update({name: max(cost[name], load[name]) for name in _LARGEST})
+        cost["parts"] = load["parts"]  # none, where there are several pieces
     return costs
 
 

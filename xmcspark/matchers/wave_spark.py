@@ -1,12 +1,13 @@
 """One wave of training: rows travel to the tasks of their units as packed strings, each task trains one unit after
-the other, and what it yields is written. A task that runs twice is committed once (store/direct_tables.py)."""
+the other, and what it yields is written. A task that runs twice is committed once (store/direct_writing.py)."""
 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,27 +17,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Accumulator, AccumulatorParam, TaskContext
 
-from xmcspark.errors import InputError
 from xmcspark.matchers.matcher_rows import ROWS, matcher_rows
+from xmcspark.matchers.model import Matchers, TreeModel
+from xmcspark.matchers.packed_model import packed_level
+from xmcspark.matchers.packed_parts import PartsFile
 from xmcspark.matchers.packed_rows import TrainingRows, packed_rows, unpacked_rows
 from xmcspark.matchers.peak_memory import PeakMemory
 from xmcspark.matchers.routing import Router, target_range
 from xmcspark.matchers.row_selection import RowCap
+from xmcspark.matchers.row_store import RowStore, keep_rows, references
 from xmcspark.matchers.schedule import Task, Work
 from xmcspark.matchers.search import Searcher
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import by_position, row_totals
-from xmcspark.matchers.train_unit import train_unit
-from xmcspark.matchers.trainer import in_one_node
+from xmcspark.matchers.train_unit import TrainedUnit, train_unit
+from xmcspark.matchers.trainer import ALL_INPUTS, in_one_node
 from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
 from xmcspark.sparse.csr import Csr
 from xmcspark.store.arrays import HEADER
 from xmcspark.store.direct_tables import ArrowFunction, MappedRows, Rows
-from xmcspark.store.exchange import Delivery, Sender, exchanged
+from xmcspark.store.exchange import Delivery, Sender, common_folder, exchanged
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.side_files import SideFolder
 from xmcspark.store.stage import Context
 from xmcspark.store.tables import TABLES
+from xmcspark.text.feature_table import FeatureSpace
 from xmcspark.tree.label_tree import LabelTree
 
 ARROW_RECORDS = 512  # a batch: of packed strings that is 64 MB
@@ -68,14 +73,21 @@ class Forest:
     version: str
     settings: tuple[TrainSettings, ...]  # of each member
     caps: tuple[dict[int, RowCap], ...]  # of each member, by node
-    features: int
+    space: FeatureSpace
     run: str
     threads: int
     made_weights: tuple[float, float] = (1.0, 1.0)  # of rows that an augmentation made, as `Trainer` has them
+    parts_folder: str | None = None  # where tasks leave what they trained packed, if they see a common disk
     above: SideFolder | None = None  # of each member, the levels above that at hand, packed for search
+    head: SideFolder | None = None  # a model whose first level is taken as it is (X-Transformer)
+    inputs: str = ALL_INPUTS  # what of rows with embeddings the rest is trained on
 
     def tree(self, member: int) -> LabelTree:
         return _tree(str(self.folder.path() / str(member)), self.version)
+
+    def given(self) -> Matchers | None:
+        """The matchers of the root's children, if they are not trained."""
+        return None if self.head is None else _first_level(str(self.head.path()), self.version)
 
     def copies(self, units: int) -> int:
         """How many of so many units a row may be sent to, beyond those of its labels, which are few."""
@@ -107,6 +119,12 @@ def _searcher(folder: str, written: int) -> Searcher:
     return Searcher.load(Path(folder))
 
 
+@lru_cache(maxsize=2)
+def _first_level(folder: str, version: str) -> Matchers:
+    """Opened once per worker process."""
+    return TreeModel.load(folder).matchers[0]
+
+
 @dataclass(frozen=True)
 class Wave:
     """The units of a wave, and the tasks they are trained in, heaviest first."""
@@ -128,15 +146,19 @@ class Wave:
 
 
 @contextmanager
-def routed_rows(context: Context, features: Rows, forest: Forest, wave: Wave) -> Iterator[MappedRows]:
-    """The training rows of all units of a wave, packed, for their tasks and in the order of units."""
-    columns = ["indices", "values", "labels", "targets", "row_key", "row_hash"]
+def routed_rows(
+    context: Context, features: Rows, forest: Forest, wave: Wave
+) -> Iterator[tuple[MappedRows, str | None]]:
+    """The training rows of all units of a wave, packed, for their tasks and in the order of units; and the folder that
+    their features are kept in, if they are."""
+    columns = [*forest.space.columns, "labels", "targets", "row_key", "row_hash"]
     costs = ["relevance"] if forest.settings[0].cost_sensitive else []
-    sender = Sender(features, (*columns, *costs), partial(_route, forest, wave))
     keys = partition_keys(len(wave.tasks))
     delivery = Delivery("task", len(keys), partial(_task_of_key, np.array(keys)), "place")
-    with exchanged(context, [sender], _PACKED, delivery) as rows:
-        yield rows
+    with common_folder(context, "rows") as store:
+        sender = Sender(features, (*columns, *costs), partial(_route, forest, wave, store))
+        with exchanged(context, [sender], _PACKED, delivery) as rows:
+            yield rows, store
 
 
 def _task_of_key(keys: np.ndarray, sent: np.ndarray) -> np.ndarray:
@@ -144,12 +166,14 @@ def _task_of_key(keys: np.ndarray, sent: np.ndarray) -> np.ndarray:
     return order[np.searchsorted(keys[order], sent)]
 
 
-def training(forest: Forest, wave: Wave, loads: Accumulator[Loads]) -> ArrowFunction:
+def training(forest: Forest, wave: Wave, store: str | None, loads: Accumulator[Loads]) -> ArrowFunction:
     """From `routed_rows` to rows of the table matchers."""
-    return partial(_train, forest, wave, loads)
+    return partial(_train, forest, wave, store, loads)
 
 
-def _route(forest: Forest, wave: Wave, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _route(
+    forest: Forest, wave: Wave, store: str | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     members = sorted({work.member for work in wave.works})
     places: dict[tuple[int, int], list[int]] = {}
     for place, work in enumerate(wave.works):
@@ -169,10 +193,14 @@ def _route(forest: Forest, wave: Wave, batches: Iterator[pa.RecordBatch]) -> Ite
         for place, key in enumerate(wave.keys):
             yield from out.add(key, place, None)
     for table in groups_of_rows(batches, forest.copies(len(wave.works))):
-        X = features_of(table, forest)
+        X = forest.space.rows(table)
+        name = keep_rows(Path(store), X) if store is not None else ""
         for member in members:
-            for unit, rows in routers[member].routed(_rows_of(table, X, forest, member)):
-                for payload in packed_rows(rows):
+            whole = _rows_of(table, X, forest, member)
+            if store is not None:
+                whole = replace(whole, X=references(len(whole)))
+            for unit, rows in routers[member].routed(whole):
+                for payload in packed_rows(rows, store=name):
                     for place in places[member, unit.unit]:
                         yield from out.add(wave.keys[place], place, payload)
     yield from out.rest()
@@ -214,16 +242,6 @@ def groups_of_rows(batches: Iterator[pa.RecordBatch], copies: int = 1) -> Iterat
         yield pa.Table.from_batches(held)
 
 
-def features_of(table: pa.Table, forest: Forest) -> Csr:
-    X = csr_of_lists(table["indices"], table["values"], forest.features, "features")
-    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= forest.features):
-        raise InputError(
-            f"the table features names feature {X.indices.max()}, but there are only {forest.features}: the tables of "
-            "this run do not belong together, run it again from vectorize on"
-        )
-    return X
-
-
 def _rows_of(table: pa.Table, X: Csr, forest: Forest, member: int) -> TrainingRows:
     """Rows of the table features with targets by leaf position; labels outside the tree are left out."""
     tree = forest.tree(member)
@@ -248,15 +266,21 @@ def by_leaf(Y: Csr, tree: LabelTree) -> Csr:
 
 
 def _train(
-    forest: Forest, wave: Wave, loads: Accumulator[Loads], batches: Iterator[pa.RecordBatch]
+    forest: Forest,
+    wave: Wave,
+    store: str | None,
+    loads: Accumulator[Loads],
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
+    kept = None if store is None else RowStore(Path(store))
+    packed = _PackedUnits(forest.parts_folder, wave.number)
     for place, payloads in strings_by_place(batches):
         work = wave.works[place]
         tree, peak, started = forest.tree(work.member), PeakMemory(), time.process_time()
         first, last = target_range(tree, work.unit)
         settings = forest.settings[work.member]
         nodes = None if settings.negatives == "tfn" else work.unit.nodes
-        rows = unpacked_rows(payloads, forest.features, last - first, settings.cost_sensitive, nodes)
+        rows = unpacked_rows(payloads, forest.space, last - first, settings.cost_sensitive, nodes, kept)
         unpacked = time.process_time()
         trained = train_unit(
             rows,
@@ -265,14 +289,17 @@ def _train(
             settings,
             caps=forest.caps[work.member],
             piece=(work.piece, work.pieces),
+            given=forest.given(),
+            inputs=forest.inputs,
             threads=forest.threads,
         )
         size, entries = len(rows), rows.X.nnz
         del rows
         weights = 0
         for level in trained.levels:
-            weights += level.matchers.weights.nnz
+            weights += level.matchers.n_weights
             yield from matcher_rows(tree, level, work.member, work.unit.unit, forest.run)
+        parts = packed.add(trained) if work.pieces == 1 else []
         load = {
             "rows": size,
             "nnz": entries,
@@ -281,8 +308,28 @@ def _train(
             "peak_bytes": peak.bytes(),
             "seconds": time.process_time() - started,
             "unpack_seconds": unpacked - started,
+            "parts": parts,
         }
         loads.add({(work.member, work.unit.unit, work.piece): load})
+    packed.close()
+
+
+class _PackedUnits:
+    """Keeps units packed in a file of the task's own; nothing, without a folder."""
+
+    def __init__(self, folder: str | None, wave: int) -> None:
+        name = f"wave-{wave}-{uuid.uuid4().hex}.parts"
+        self._file = None if folder is None else PartsFile(Path(folder) / name)
+
+    def add(self, trained: TrainedUnit) -> list[list[Any]]:
+        """Where its levels lie, as LevelPart.to_plain."""
+        if self._file is None:
+            return []
+        return [self._file.add(level.level, packed_level(level)).to_plain() for level in trained.levels]
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def strings_by_place(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[object]]]:

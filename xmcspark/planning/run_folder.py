@@ -15,7 +15,10 @@ from pyarrow import fs
 from xmcspark.config.command_line import absolute, is_uri
 from xmcspark.errors import StoreError
 
-_STAGES = ("ingest", "corpus", "augment", "vectorize", "index", "train", "predict", "evaluate", "publish")
+_STAGES = (
+    *("ingest", "corpus", "augment", "vectorize", "encode"),
+    *("index", "train", "predict", "evaluate", "publish"),
+)
 
 
 @dataclass(frozen=True)

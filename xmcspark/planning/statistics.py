@@ -79,6 +79,7 @@ def completed(known: Facts, config: Config, guesses: Guesses) -> tuple[Statistic
 
     def guess(name: str, value: float, how: str) -> None:
         if name not in found:
+            value = float(round(value)) if name in _WHOLE else value
             found[name] = value
             facts[name] = Fact(value, f"guessed: {how}")
 
@@ -86,7 +87,7 @@ def completed(known: Facts, config: Config, guesses: Guesses) -> tuple[Statistic
     guess("log_records", 0, "none")
     guess("characters", guesses.characters, "as in the runs that were measured")
     size = found["instances"] * found["characters"]
-    guess("row_groups", max(1.0, size / _GROUP_BYTES), "of 16 MB each")
+    guess("row_groups", max(1.0, size // _GROUP_BYTES), "of 16 MB each")
     grams = expected_grams(found["characters"], config.text)
     guess("row_features", max(1.0, guesses.features_per_gram * grams), "from characters and text.vectorizers")
     entries = found["instances"] * found["row_features"]

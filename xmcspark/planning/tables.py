@@ -75,12 +75,7 @@ def _corpus(plan: Plan) -> str:
     rows = []
     for name, meaning in MEANINGS.items():
         fact = plan.facts[name]
-        number = (
-            f"{fact.value:,.0f}"
-            if fact.value >= 1000 or fact.value == int(fact.value)
-            else f"{fact.value:,.1f}"
-        )
-        rows.append([meaning, number, fact.source])
+        rows.append([meaning, _number(fact.value), fact.source])
     return _aligned(rows, left=1, last_left=True)
 
 
@@ -148,7 +143,12 @@ def _lines(word: str, lines: Sequence[str]) -> str:
 def _shown(one: Compared, value: float) -> str:
     if one.what in ("shuffle", "memory"):
         return _size(value)
-    return f"{value:,.1f}" if one.what == "seconds" or value < 1000 else f"{value:,.0f}"
+    return f"{value:,.1f}" if one.what == "seconds" else _number(value)
+
+
+def _number(value: float) -> str:
+    """Counts without a fraction, means with one digit of it."""
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:,.1f}"
 
 
 def _size(value: float) -> str:

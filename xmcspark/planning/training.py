@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from xmcspark.config.configuration import Config
+from xmcspark.errors import ConfigError
+from xmcspark.mach.task_memory import repetition_load
 from xmcspark.matchers.schedule import Task, Work, plan_steps, plan_tasks, slot_balance
 from xmcspark.matchers.steps import TreeWork, training_steps
 from xmcspark.matchers.task_memory import work_bytes
@@ -74,6 +76,30 @@ class Training:
 
 def planned_training(config: Config, found: Statistics, together: float) -> Training:
     """The training of a run with these settings and statistics."""
+    if config.encoder.enabled:
+        texts = round(config.encoder.epochs * found.instances * _texts_of_a_query(config))
+        raise ConfigError(
+            [
+                f"method is {config.method}, and plan does not know encoders: encode passes {texts:,} texts forward "
+                f"and back and embeds {found.instances:,}; time a few hundred with a small input.train and scale; plan "
+                "the rest of the run with method xr-linear"
+            ]
+        )
+    if config.mach.enabled:
+        load = repetition_load(
+            config.mach.buckets,
+            found.instances,
+            found.instances * round(found.row_features),
+            found.pairs,
+            config.train.max_rows,
+        )
+        raise ConfigError(
+            [
+                "mach.enabled is true, and plan knows trees only: MACH trains "
+                f"{config.mach.repetitions} repetitions side by side, each about {load / 1e9:,.0f} CPU seconds with a "
+                "linear learner; plan the rest of the run with method xr-linear"
+            ]
+        )
     tree = expected_tree(found.labels, config)
     exponent = exponent_for(found.top_share, found.labels)
     counts = expected_counts(tree, found.instances, found.pairs, found.row_features, exponent, together)
@@ -81,6 +107,12 @@ def planned_training(config: Config, found: Statistics, together: float) -> Trai
     work = TreeWork(tree, units, counts)
     steps = training_steps([work] * config.ensemble.members, config.train)
     return Training(work, steps, config.train.waves, config.train.max_rows, found.features)
+
+
+def _texts_of_a_query(config: Config) -> int:
+    """Itself, and with a dual encoder the label texts that it brings into a pool, at most."""
+    pooled = config.unidec.enabled and "dual" in config.unidec.heads
+    return 1 + (config.unidec.positives + config.unidec.hard_negatives if pooled else 0)
 
 
 def expected_tree(labels: int, config: Config) -> LabelTree:

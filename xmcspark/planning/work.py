@@ -16,7 +16,7 @@ from xmcspark.tree.build import cluster_counts, cut_for_sample
 
 # As in tree/build_spark.py, tree/index_spark.py, labels/pifa_spark.py and store/direct_tables.py, which know Spark; a
 # test holds them equal.
-WHOLE_ENTRIES, FEWEST_SUB_TREES, TREE_ENTRY_BYTES = 50_000_000, 8, 24
+WHOLE_ENTRIES, FEWEST_SUB_TREES, TREE_ENTRY_BYTES = 100_000_000, 8, 24
 GROUP_ROWS, TASKS_PER_SLOT, GROUP_BYTES = 1 << 16, 2, 16 << 20
 _M = 1e6
 _GRAM_REPEATS = 0.2  # power of the tasks with which they send more grams in all: each sends those it met

@@ -33,7 +33,8 @@ from xmcspark.quality.measure_spark import (
     unpacked_errors,
 )
 from xmcspark.sparse.arrow import csr_of_lists
-from xmcspark.store.direct_tables import ArrowFunction, write_mapped
+from xmcspark.store.direct_tables import ArrowFunction
+from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.stage import Context, Stage
 from xmcspark.store.tables import TABLES
 
@@ -43,8 +44,9 @@ ERROR_TABLES = ("instance_errors", "label_errors")
 _OWN_ORIGINS = ("logs", "corpus")  # of instances that no augmentation made
 
 
-def run(context: Context) -> None:
-    settings = context.config.evaluate
+def run(context: Context, method: str | None = None) -> None:
+    """`method`: what the predictions are of, where that is not one method of the configuration."""
+    settings, method = context.config.evaluate, method or context.config.method
     rows: list[tuple[Any, ...]] = []
     notes: dict[str, Any] = {}
     sent: tuple[LabelProfile, Measuring] | None = None
@@ -58,9 +60,9 @@ def run(context: Context) -> None:
         if sent is None:
             profile = training_profile(context, label_positives(context.read("labels")))
             sent = profile, send_profile(context, profile, settings.ks, settings.bootstrap)
-        measured = _evaluated(context, split, count, *sent)
+        measured = _evaluated(context, (split, method), count, *sent)
         _warn_of_unpredicted(measured.counted, split)
-        rows += [(context.config.method, split, *row) for row in measured.rows]
+        rows += [(method, split, *row) for row in measured.rows]
         notes[split] = measured.counted
     context.write_few("metrics", rows)
     for table in ERROR_TABLES if settings.errors and not rows else ():
@@ -68,15 +70,17 @@ def run(context: Context) -> None:
     context.note(**notes)
 
 
-def _evaluated(context: Context, split: str, count: int, profile: LabelProfile, sent: Measuring) -> Measured:
+def _evaluated(
+    context: Context, named: tuple[str, str], count: int, profile: LabelProfile, sent: Measuring
+) -> Measured:
     """The metrics of one split; its errors are written."""
+    split = named[0]
     sent = measuring_rows(sent, context.spark, profile.n_labels, count)
     frame = predicted_instances(context, split)
     if not context.config.evaluate.errors:
         return measure(frame, profile, sent)
     frame = frame.persist()  # it is read twice
     try:
-        named = (split, context.config.method)
         _write_errors(
             context, "instance_errors", frame, partial(_instance_errors, max(sent.ks), named), split
         )

@@ -8,10 +8,13 @@ from xmcspark.report.augment_section import augmentation
 from xmcspark.report.data import ReportData
 from xmcspark.report.data_sections import data_profile, drift, label_neighbours
 from xmcspark.report.findings import findings
+from xmcspark.report.fine_tuning_section import fine_tuning
 from xmcspark.report.markup import Section, counted, duration, facts
 from xmcspark.report.quality_sections import example_predictions, head_to_tail, quality
 from xmcspark.report.run_sections import left_out, stage_times, training_balance, tree_shape
+from xmcspark.report.sketch_section import sketch
 from xmcspark.report.style import style_sheet
+from xmcspark.report.vectors_section import label_vectors
 
 
 def report_page(data: ReportData) -> str:
@@ -60,6 +63,9 @@ def _sections(data: ReportData) -> list[Section]:
         label_neighbours(data),
         data_profile(data),
         tree_shape(data),
+        fine_tuning(data),
+        sketch(data),
+        label_vectors(data),
         stage_times(data),
         training_balance(data),
     )

@@ -32,6 +32,8 @@ from xmcspark.report.data import (
     UnitLoad,
 )
 from xmcspark.report.distribution import Distribution
+from xmcspark.report.instance_totals import INSTANCE_TOTALS, instance_totals
+from xmcspark.store.direct_tables import rows_of_run
 from xmcspark.store.filesystem import joined
 from xmcspark.store.published import Published, history
 from xmcspark.store.runner import Outcome
@@ -164,13 +166,10 @@ def _label_totals(spark: SparkSession, run: Run) -> list[Any]:
 
 
 def _instance_totals(spark: SparkSession, run: Run) -> list[Any]:
-    """By labels and by length at once: at most some hundred rows."""
-    length = F.length(F.coalesce("text", F.lit("")))
-    rows = read_table(spark, run, "instances").select(
-        "split", F.size("labels").alias("labels"), length.alias("length")
-    )
-    places = (_bits(name).alias(f"{name}_place") for name in ("labels", "length"))
-    return list(rows.groupBy("split", *places).agg(*_totals("labels"), *_totals("length")).collect())
+    """By labels and by length at once: at most some hundred rows of each task. In Arrow, because Spark is slow at
+    lists."""
+    rows = rows_of_run(spark, run, ("instances",))
+    return list(rows.map(("split", "labels", "text"), instance_totals, INSTANCE_TOTALS).collect())
 
 
 def _profile(labels: list[Any], instances: list[Any]) -> Profile:
@@ -208,6 +207,9 @@ def _distribution(rows: Iterable[Any], name: str, place: str) -> Distribution:
 
 
 def _levels(spark: SparkSession, run: Run) -> tuple[Level, ...]:
+    """None of a run that was fused from others."""
+    if not run.fs.exists(run.table("tree_nodes")):
+        return ()
     numbers = ("n_children", "n_labels", "n_rows")
     rows = (
         read_table(spark, run, "tree_nodes")

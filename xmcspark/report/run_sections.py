@@ -141,7 +141,7 @@ def training_balance(data: ReportData) -> Section | None:
     notes = data.notes("train")
     told = {
         "Units": f"{len(load.shares):,}",
-        "Tasks in waves": f"{notes.get('tasks', 0):,} in {notes.get('waves', 0):,}",
+        "Tasks in waves": f"{notes.get('tasks', len(load.shares)):,} in {notes.get('waves', 1):,}",
         "Slots": f"{load.slots:,}",
         "Busiest slot, planned": f"{load.planned_balance:.2f} × the mean",
         "Busiest slot, measured": f"{load.measured_balance:.2f} × the mean",
@@ -151,10 +151,10 @@ def training_balance(data: ReportData) -> Section | None:
         told["Largest task's memory"] = size(peak)
     return section(
         "load",
-        "Sub-tree load against the plan",
+        "Training load against the plan",
         paragraph(
-            "Training is cut into units, sub-trees or single nodes above them, which are dealt to tasks heaviest first "
-            "(LPT) by an estimate of their work. Half of the units were estimated within a factor of "
+            "Training is cut into units (sub-trees, single nodes above them, repetitions of a sketch), dealt to tasks "
+            "heaviest first (LPT) by an estimate of their work. Half of the units were estimated within a factor of "
             f"{load.typical_error:.2f}."
         ),
         facts(told),

@@ -42,8 +42,8 @@ def predicted(model: Predictor, texts: pa.Array, k: int, threads: int = 1) -> pa
 
 def weighed(model: Predictor, texts: pa.Array) -> pa.Array:
     """The features of each text with their TF-IDF values."""
-    X = model.vectorizer.rows(_filled(texts))
-    grams = model.vectorizer.vocabulary.grams().take(pa.array(X.indices)).cast(pa.string())
+    X = model.reader.vectorizer.rows(_filled(texts))
+    grams = model.reader.vectorizer.vocabulary.grams().take(pa.array(X.indices)).cast(pa.string())
     features = [pa.array(X.indices), grams, pa.array(X.data)]
     answers = pa.StructArray.from_arrays(features, ["feature", "gram", "value"])
     return _lists(pa.array(X.indptr.astype(np.int32)), answers, texts.is_null())
@@ -60,7 +60,7 @@ def explained(model: Predictor, texts: pa.Array, labels: pa.Array) -> pa.Array:
         except InputError:
             paths = None
         for path in paths or ():
-            rows += [row for step in path.steps for row in _rows(model, path.member, step)]
+            rows += [row for step in path.steps for row in _rows(path.member, step)]
         known.append(paths is not None)
         ends.append(len(rows))
     columns: Sequence[Sequence] = list(zip(*rows, strict=True)) or [[]] * len(_EXPLAINED)
@@ -69,9 +69,9 @@ def explained(model: Predictor, texts: pa.Array, labels: pa.Array) -> pa.Array:
     return _lists(pa.array(ends, pa.int32()), answers, pc.invert(pa.array(known, pa.bool_())))
 
 
-def _rows(model: Predictor, member: int, step: Step) -> list[tuple]:
+def _rows(member: int, step: Step) -> list[tuple]:
     place = (member, step.level, step.node, step.child, step.is_label)
-    terms = [(*place, model.gram(t.feature), t.value, t.weight, t.contribution) for t in step.terms]
+    terms = [(*place, t.gram, t.value, t.weight, t.contribution) for t in step.terms]
     return [(*place, None, 1.0, step.bias, step.bias), *terms]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +58,24 @@ class LabelNames:
         if not key or low == len(order) or self.key(int(order[low])) != key:
             raise InputError(f"no label has the key {key!r}")
         return int(order[low])
+
+    def with_more(self, keys: Sequence[str], texts: Sequence[str]) -> LabelNames:
+        """These and further labels, with the ids after them; InputError if one has no text, or a key that is taken. A
+        copy of everything."""
+        own = self.column("key")
+        known = set(own.filter(pc.is_in(own, pa.array(keys, pa.large_string()))).to_pylist())
+        problems = [f"{key!r} is the key of a label already" for key in keys if key in known]
+        problems += [f"{key!r} is given twice" for key, count in Counter(keys).items() if count > 1]
+        pairs = list(zip(keys, texts, strict=True))
+        problems += [f"{key!r} has no text" for key, text in pairs if not text.strip()]
+        if problems or not keys or "" in keys:
+            what = "; ".join(problems[:5]) or "give at least one, each with a key"
+            raise InputError(f"new labels: {what}")
+        more = {"key": keys, "text": texts}
+        columns = (
+            pa.concat_arrays([self.column(part), pa.array(more[part], pa.large_string())]) for part in _PARTS
+        )
+        return LabelNames.of(np.arange(len(self) + len(keys)), *columns)
 
     def save(self, folder: Path) -> None:
         save_arrays(folder, _KIND, _VERSION, {"labels": len(self)}, self._arrays)

@@ -22,17 +22,19 @@ VIEWS = (
             "member": "which tree of the ensemble",
             "node": "the node whose child the matcher scores",
             "child": "the child: a label if is_label, else a node",
-            "gram": "the words or characters that the weight is for",
+            "gram": "the words or characters that the weight is for; embedding[j] for a coordinate of embeddings",
             "weight": "what a text that has them adds to the score",
             "is_label": "whether the child is a label",
-            "feature": "number of the gram in vocabulary",
-            "vectorizer": "name of the vectorizer it belongs to",
+            "feature": "number of the gram in vocabulary; coordinates are numbered after it",
+            "vectorizer": "name of the vectorizer it belongs to; null for coordinates",
         },
         """
-        SELECT m.member, m.node, m.child, v.gram, m.weight, m.is_label, m.feature, v.vectorizer
+        SELECT m.member, m.node, m.child, coalesce(v.gram, concat('embedding[', m.feature - e.first, ']')) AS gram,
+               m.weight, m.is_label, m.feature, v.vectorizer
         FROM (SELECT member, node, child, is_label, inline(arrays_zip(features, weights)) AS (feature, weight)
               FROM matchers) m
-        JOIN vocabulary v ON v.feature = m.feature
+        LEFT JOIN vocabulary v ON v.feature = m.feature
+        CROSS JOIN (SELECT max(feature) + 1 AS first FROM vocabulary) e
         """,
     ),
     View(

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from xmcspark.errors import ConfigError, InputError
-from xmcspark.matchers.members import Members, fused
+from xmcspark.errors import InputError
+from xmcspark.matchers.members import (
+    UNREADABLE,
+    Member,
+    Members,
+    MemberSettings,
+    Row,
+    SketchMember,
+    TakesLabels,
+    TreeMember,
+)
 from xmcspark.matchers.predictions import Predictions
-from xmcspark.matchers.scoring import Scoring
 from xmcspark.serving.bundle import MANIFEST, read_manifest
-from xmcspark.serving.explain import Step, path_steps
+from xmcspark.serving.explain import Step, WeighedText, path_steps
+from xmcspark.serving.explain_buckets import bucket_steps
+from xmcspark.serving.explain_heads import head_step
 from xmcspark.serving.label_names import LabelNames
-from xmcspark.sparse.csr import Csr
-from xmcspark.text import Tfidf
+from xmcspark.serving.text_reader import TextReader
+from xmcspark.sparse.csr import Csr, with_dense
 
 
 class Answer(NamedTuple):
@@ -32,7 +42,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class MemberPath:
-    """The way to a label in one tree of the ensemble."""
+    """The way to a label in one member of the ensemble."""
 
     member: int
     score: float  # of the label, as search gives it wherever its beam goes through this path
@@ -50,8 +60,8 @@ class MemberPath:
 class Predictor:
     """An open bundle. `predict` may be called from several threads."""
 
-    def __init__(self, vectorizer: Tfidf, members: Members, names: LabelNames, beam: int, width: int):
-        self.vectorizer, self.members, self.names, self.beam = vectorizer, members, names, beam
+    def __init__(self, reader: TextReader, members: Members, names: LabelNames, beam: int, width: int):
+        self.reader, self.members, self.names, self.beam = reader, members, names, beam
         self.width = width  # of the members' rankings when they are fused, as it was when they were evaluated
 
     def predict(self, texts: Sequence[str], k: int = 10, beam: int | None = None) -> list[list[Answer]]:
@@ -68,40 +78,80 @@ class Predictor:
 
     def search(self, texts: Any, k: int = 10, beam: int | None = None, threads: int = 1) -> Predictions:
         """The same as arrays of label ids and scores."""
-        searchers = self.members.searchers
-        sizes: dict[str, Any] = {
-            "beam": beam or self.beam,
-            "top_k": k if len(searchers) == 1 else max(k, self.width),
-        }
+        sizes = {"beam": beam or self.beam, "top_k": k if len(self.members) == 1 else max(k, self.width)}
         if isinstance(texts, (list, tuple)) and len(texts) == 1:  # no overhead, and the same answer
-            row = self.vectorizer.transform_one(texts[0])
-            found = [searcher.predict_one(*row, **sizes) for searcher in searchers]
+            found = self.members.search_one(self.reader.one(texts[0]), **sizes)
         else:
-            X = self.vectorizer.rows(texts)
-            found = [searcher.predict(X, **sizes, threads=threads) for searcher in searchers]
-        return fused(found, self.members.fusion).top(k)
+            found = self.members.search(self.reader.rows(texts), **sizes, threads=threads)
+        return found.top(k)
 
     def tfidf(self, texts: Sequence[str]) -> sp.csr_matrix:
         """The texts as the model sees them: a row each, a column for each feature; see `gram`."""
-        return self.vectorizer.transform(texts)
+        return self.reader.vectorizer.transform(texts)
 
     def gram(self, feature: int) -> str:
         """The words or characters that a feature stands for."""
-        return self.vectorizer.gram(feature)[1]
+        return self.reader.vectorizer.gram(feature)[1]
 
     def explain(self, text: str, label: int | str) -> list[MemberPath]:
-        """Why `text` gets a label (id or key), for each tree of the ensemble: what each feature adds to each matcher
-        on the way from the root to the label."""
+        """Why `text` gets a label (id or key), for each member of the ensemble: of a tree, what each feature adds to
+        each matcher on the way from the root to the label; of a sketch, to the label's bucket in each repetition; of
+        UniDEC, how similar text and label are by each head."""
         number = self.names.label(label) if isinstance(label, str) else int(label)
-        features, values = self.vectorizer.transform_one(text)
-        row = np.array([0, len(features)], np.int64)
-        X = Csr(row, features, values, (1, self.vectorizer.n_features))
-        paths = []
-        for member, searcher in enumerate(self.members.searchers):
-            steps = path_steps(searcher, features, values, number)
-            wanted = sp.csr_matrix(([np.float32(1)], ([0], [number])), shape=(1, number + 1))
-            paths.append(MemberPath(member, float(searcher.score(X, wanted).data[0]), steps))
+        row = self.reader.one(text)
+        paths: list[MemberPath] = []
+        for member in self.members.members:
+            paths += self._paths(member, row, number, len(paths))
         return paths
+
+    def _paths(self, member: Member, row: Row, label: int, first: int) -> list[MemberPath]:
+        """The member's ways to a label, numbered from `first`."""
+        features, values, embedding = row
+        if isinstance(member, TreeMember):
+            given = None if member.sparse else embedding
+            weighed, X = self._weighed(features, values, given)
+            steps = path_steps(member.searcher, weighed, label)
+            wanted = sp.csr_matrix(([np.float32(1)], ([0], [label])), shape=(1, label + 1))
+            return [MemberPath(first, float(member.searcher.score(X, wanted).data[0]), steps)]
+        if isinstance(member, SketchMember):
+            weighed, X = self._weighed(features, values, None)
+            return [
+                MemberPath(first + bucket.repetition, bucket.score, [bucket.step])
+                for bucket in bucket_steps(member.sketch, weighed, X, label)
+            ]
+        from xmcspark.neural.unidec.member import NearestMember  # torch is there: it was opened
+
+        assert isinstance(member, NearestMember)
+        assert embedding is not None
+        step = head_step(member.search, embedding, label)
+        return [MemberPath(first, step.margin, [step])]
+
+    def _weighed(
+        self, features: np.ndarray, values: np.ndarray, embedding: np.ndarray | None
+    ) -> tuple[WeighedText, Csr]:
+        grams = [self.gram(feature) for feature in features.tolist()]
+        row = np.array([0, len(features)], np.int64)
+        X = Csr(row, features, values, (1, self.reader.vectorizer.n_features))
+        weighed = WeighedText(features, values, grams, embedding)
+        return weighed, X if embedding is None else with_dense(X, embedding[None])
+
+    def with_new_labels(self, texts: Mapping[str, str]) -> Predictor:
+        """One that finds further labels as well, given as key: text, by what their texts mean: nothing is trained, and
+        the bundle stays as it is. It takes a model of method unidec with a dual head. New labels have ids after those
+        of the bundle."""
+        if not any(isinstance(member, TakesLabels) for member in self.members.members):
+            raise InputError(
+                "labels that were not trained are found by a dual encoder, and this model has none: train one with "
+                "method: unidec"
+            )
+        names = self.names.with_more(list(texts), list(texts.values()))
+        ids = np.arange(len(self.names), len(names), dtype=np.int64)
+        embeddings = self.reader.embeddings(list(texts.values()))
+        members = tuple(
+            member.with_labels(ids, embeddings) if isinstance(member, TakesLabels) else member
+            for member in self.members.members
+        )
+        return Predictor(self.reader, replace(self.members, members=members), names, self.beam, self.width)
 
 
 def load(folder: str | Path) -> Predictor:
@@ -113,16 +163,15 @@ def open_bundle(folder: Path, linked: bool = False) -> Predictor:
     """As `load`; `linked` as in `read_manifest`."""
     settings = read_manifest(folder, linked)["settings"]
     try:
-        scoring = Scoring(settings["transform"], settings["combine"])
-        members, fusion = int(settings["members"]), str(settings["fusion"])
+        members = MemberSettings.from_plain(settings)
         beam, width = int(settings["beam"]), int(settings["top_k"])
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
+    except UNREADABLE as error:
         raise InputError(
             f"{folder / MANIFEST}: its settings are not those of this release ({error}): publish the run again"
         ) from error
     return Predictor(
-        Tfidf.load(folder / "tfidf"),
-        Members.load(folder / "model", members, scoring, fusion),
+        TextReader.open(folder),
+        Members.load(folder / "model", members),
         LabelNames.load(folder / "labels"),
         beam,
         width,

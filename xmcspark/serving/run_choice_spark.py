@@ -26,9 +26,7 @@ def chosen_run(spark: SparkSession, config: Config) -> Run:
     runs = runs_of(fs, root)
     if wanted in runs:
         return Run(fs, root, wanted)
-    what = (
-        f"there is no run {wanted} in {root}" if wanted else f"no run of {root} is served, and none was named"
-    )
+    what = why_no_choice(fs, root, wanted)
     known = (
         f"its runs are {', '.join(runs)}: name one with --run"
         if runs
@@ -37,6 +35,22 @@ def chosen_run(spark: SparkSession, config: Config) -> Run:
     raise StoreError(f"{what}; {known}")
 
 
+def why_no_choice(fs: Filesystem, root: str, wanted: str | None) -> str:
+    """What is the matter with a run that is not one of `runs_of`."""
+    if wanted is None:
+        return f"no run of {root} is served, and none was named"
+    if fs.exists(joined(root, wanted, "run.json")):
+        return (
+            f"no stage of run {wanted} in {root} has finished, so there is nothing to look at: run the job that "
+            "started it again, it goes on where it was"
+        )
+    return f"there is no run {wanted} in {root}"
+
+
 def runs_of(fs: Filesystem, root: str) -> list[str]:
-    """Ids of all runs of a root, finished or not."""
-    return [entry.name for entry in fs.list(root) if fs.exists(joined(entry.uri, "run.json"))]
+    """Ids of the runs of a root of which some stage has finished: of others there is nothing but their folder."""
+    return [
+        entry.name
+        for entry in fs.list(root)
+        if fs.exists(joined(entry.uri, "run.json")) and fs.list(joined(entry.uri, "stages"))
+    ]

@@ -3,6 +3,8 @@ binaries instead of one row of Java objects each."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from xmcspark.errors import InputError
@@ -12,12 +14,18 @@ _ALIGNED = 8  # bytes: arrays are read in place
 
 def packed(*arrays: np.ndarray) -> bytes:
     """One-dimensional arrays of numbers, one after the other."""
-    parts = [np.array([len(arrays)], "<i8").tobytes()]
-    parts += [a.dtype.str.encode().ljust(8) + np.array([len(a)], "<i8").tobytes() for a in arrays]
+    return b"".join(packed_parts(*arrays))
+
+
+def packed_parts(*arrays: np.ndarray) -> Iterator[bytes | memoryview]:
+    """What `packed` puts together, for who writes it to a file: the arrays themselves are not copied."""
+    yield np.array([len(arrays)], "<i8").tobytes()
     for array in arrays:
-        data = np.ascontiguousarray(array).tobytes()
-        parts.append(data + bytes(-len(data) % _ALIGNED))
-    return b"".join(parts)
+        yield array.dtype.str.encode().ljust(8) + np.array([len(array)], "<i8").tobytes()
+    for array in arrays:
+        data = np.ascontiguousarray(array).view(np.uint8).data
+        yield data
+        yield bytes(-len(data) % _ALIGNED)
 
 
 def unpacked(buffer: object) -> list[np.ndarray]:

@@ -30,13 +30,13 @@ class Cut:
 
 
 def spgemm(A: Any, B: Any, *, threads: int = 1, grid: float | None = None) -> sp.csr_matrix:
-    """A · B, rows sorted. A and B: scipy sparse of any format, dense 2-d arrays, or `Csr`.
+    """A · B, rows sorted. A and B: scipy sparse of any format, dense 2-d arrays, or `Csr`; dense blocks are expanded.
 
     Sums are formed in double and stored as float32. Entries that cancel to zero stay, as in scipy. `grid`, a
     power of two, rounds each product to a multiple of it (see `exact_grid`).
     """
-    a = as_csr(A, "A")
-    b = as_csr(B, "B", rows=a.shape[1])
+    a = as_csr(A, "A", dense="expand")
+    b = as_csr(B, "B", rows=a.shape[1], dense="expand")
     return multiply(a, b, threads=threads, grid=grid)[0].to_scipy()
 
 
@@ -50,6 +50,7 @@ def multiply(
     max_features: int | None = None,
 ) -> tuple[Csr, Cut]:
     """A · B of checked matrices; optionally only the largest entries of each row, and rows of length 1."""
+    a, b = a.expanded(), b.expanded()
     (indptr, indices, data), cut = row_sums(
         a,
         (b.indptr, b.indices, b.data),
@@ -117,11 +118,12 @@ def exact_grid(largest_a: float, largest_b: float, terms: int) -> float:
 
 def normalise_rows(matrix: Any, *, threads: int = 1) -> sp.csr_matrix:
     """Each row divided by its Euclidean length; rows without entries, or of zeros, stay as they are."""
-    return normalised(as_csr(matrix), threads=threads).to_scipy()
+    return normalised(as_csr(matrix, dense="expand"), threads=threads).to_scipy()
 
 
 def normalised(matrix: Csr, *, threads: int = 1) -> Csr:
     """`normalise_rows` for a checked matrix."""
+    matrix = matrix.expanded()
     data = native.normalised(matrix.indptr, matrix.data, threads=threads)
     return Csr(matrix.indptr, matrix.indices, data, matrix.shape)
 

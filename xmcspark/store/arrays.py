@@ -7,12 +7,15 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
-from numpy.lib.format import open_memmap
+from numpy.lib.format import open_memmap, write_array_header_1_0
 
 from xmcspark.errors import InputError
 
@@ -23,8 +26,22 @@ _DAMAGE = (ValueError, OSError, EOFError, OverflowError, TypeError, SyntaxError,
 _FILE_NAME = re.compile(r"[A-Za-z0-9_.-]+\.npy")
 
 
+@dataclass(frozen=True)
+class ArrayInParts:
+    """An array that lies elsewhere in parts, and is never in memory as a whole."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    copy_to: Callable[[IO[bytes]], None]  # writes its bytes, in order
+
+
 def save_arrays(
-    folder: Path, kind: str, version: int, header: dict[str, Any], arrays: dict[str, np.ndarray]
+    folder: Path,
+    kind: str,
+    version: int,
+    header: dict[str, Any],
+    arrays: Mapping[str, np.ndarray | ArrayInParts],
+    threads: int = 1,
 ) -> None:
     """Writes the arrays, then the header that makes them a whole of the given kind."""
     listed = {
@@ -35,8 +52,8 @@ def save_arrays(
     text = json.dumps(whole, indent=1, sort_keys=True, default=_python_number) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / HEADER).unlink(missing_ok=True)
-    for name, array in arrays.items():
-        _write(folder / f"{name}.npy", array)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda name: _write(folder / f"{name}.npy", arrays[name]), arrays))
     partial = folder / f"{HEADER}.partial"
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, folder / HEADER)
@@ -50,16 +67,24 @@ def _python_number(value: Any) -> Any:
     )
 
 
-def _write(path: Path, array: np.ndarray) -> None:
+def _write(path: Path, array: np.ndarray | ArrayInParts) -> None:
     # A new file in place of the old one: somebody, perhaps this process, may have the old one mapped.
     partial = path.with_name(path.name + ".partial")
     with open(partial, "wb") as stream:
-        np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
+        if isinstance(array, ArrayInParts):
+            shown = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+            write_array_header_1_0(stream, shown)
+            array.copy_to(stream)
+        else:
+            np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
     os.replace(partial, path)
 
 
-def load_arrays(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """(header, arrays mapped into memory); InputError if the folder holds something else, or is damaged."""
+def load_arrays(
+    folder: Path, kind: str, version: int, *, earlier: Collection[int] = ()
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(header, arrays mapped into memory); InputError if the folder holds something else, or is damaged. `earlier`:
+    versions of its format that are read as well."""
     path = folder / HEADER
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
@@ -70,7 +95,7 @@ def load_arrays(folder: Path, kind: str, version: int) -> tuple[dict[str, Any], 
     if not isinstance(header, dict) or header.get("kind") != kind:
         found = header.get("kind") if isinstance(header, dict) else None
         raise InputError(f"{path} describes a {found or 'thing of another kind'}, where a {kind} is expected")
-    if header.get("version") != version:
+    if header.get("version") not in (version, *earlier):
         raise InputError(
             f"{path} has format version {header.get('version')!r} and this release reads {version}: make it again"
         )

@@ -48,6 +48,19 @@ class Delivery:
 
 
 @contextmanager
+def common_folder(context: Context, name: str) -> Iterator[str | None]:
+    """A folder of scratch that all tasks see, until the end; None where they do not see one disk."""
+    folder = context.fs.local_path(context.scratch(f"{name}-{uuid.uuid4().hex}"))
+    if folder is not None:
+        Path(folder).mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def exchanged(
     context: Context, senders: Sequence[Sender], schema: str, delivery: Delivery
 ) -> Iterator[MappedRows]:

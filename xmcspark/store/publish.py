@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import functions as F
 
 from xmcspark.errors import RefusedError, StoreError
+from xmcspark.matchers.model_spark import member_settings
 from xmcspark.serving.bundle import MANIFEST, manifest_of, read_manifest, write_manifest
 from xmcspark.serving.label_names import LabelNames
 from xmcspark.store.database import register_tables
@@ -120,16 +121,9 @@ def _seal(context: Context) -> str:
     for hidden in folder.rglob(".*.crc"):  # Hadoop's, of the files it wrote; they are not part of the bundle
         hidden.unlink()
     _label_names(context).save(folder / "labels")
-    config = context.config
-    settings = {
-        "members": config.ensemble.members,
-        "fusion": config.ensemble.fusion,
-        "beam": config.predict.beam,
-        "top_k": config.predict.top_k,
-        "transform": config.predict.transform,
-        "combine": config.predict.combine,
-    }
-    checksum = write_manifest(folder, settings)
+    predict = context.config.predict
+    settings = member_settings(context.config, context.run).to_plain()
+    checksum = write_manifest(folder, {**settings, "beam": predict.beam, "top_k": predict.top_k})
     if fs.local_path(uri) is None:
         fs.upload(folder / "labels", joined(uri, "labels"))
         fs.upload(folder / MANIFEST, joined(uri, MANIFEST))
@@ -147,11 +141,14 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+_READS = ("labels", "metrics", "bundle/tfidf/", "bundle/model/")
+_ENCODER = "bundle/encoder/"
 STAGE = Stage(
     "publish",
     1,
-    ("publish", "predict", "ensemble"),
-    ("labels", "metrics", "bundle/tfidf/", "bundle/model/"),
+    ("publish", "predict", "ensemble", "mach"),
+    (*_READS, _ENCODER),
     ("bundle/labels/",),
     run_publish,
+    reads_of=lambda config: (*_READS, _ENCODER) if config.encoder.enabled else _READS,
 )

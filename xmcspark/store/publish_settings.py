@@ -40,7 +40,10 @@ class RequireSettings:
 class PublishSettings:
     """Whether a run becomes the one that is served."""
 
-    enabled: bool = setting(True, "false: refresh stops before publishing.")
+    enabled: bool = setting(
+        True,
+        "Whether a refresh that holds the gates below is served at once. false, for experiments: it stops before that.",
+    )
     database: str | None = setting(
         None,
         "Hive or Glue database whose tables become those of the published run; null: none. Needs a session with "

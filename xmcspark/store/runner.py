@@ -38,13 +38,13 @@ def run_stages(
 
 def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, stage: Stage) -> Outcome:
     context = Context(spark, config, run, stage, base)
-    _check_inputs_are_current(run, stage)
+    _check_inputs_are_current(run, stage, config)
     context.key = stage_key(stage, context)
     found = run.find_record(stage.name)
     if found is not None and found.key == context.key:
         log.info("%s: finished before, skipped", stage.name)
         return Outcome(found, skipped=True)
-    _check_may_run(run, stage)
+    _check_may_run(run, stage, config)
     run.forget(stage.name)
     log.info("%s: started", stage.name)
     started, meter = time.monotonic(), Meter(spark)
@@ -59,10 +59,10 @@ def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, s
     return Outcome(record, skipped=False)
 
 
-def _check_inputs_are_current(run: Run, stage: Stage) -> None:
+def _check_inputs_are_current(run: Run, stage: Stage, config: Config) -> None:
     """What the stage reads must come, by way of all stages before it, from what is there now. Only their records are
     compared: settings of other stages may be given as they please, each stage keeps those it ran with."""
-    stale = stale_stages(run.records(), stage.reads)
+    stale = stale_stages(run.records(), stage.needed(config))
     if not stale:
         return
     first, changed = next(iter(stale.items()))
@@ -99,14 +99,14 @@ def stale_stages(records: Sequence[StageRecord], reads: Iterable[str]) -> dict[s
     return stale
 
 
-def _check_may_run(run: Run, stage: Stage) -> None:
+def _check_may_run(run: Run, stage: Stage, config: Config) -> None:
     """A stage writes where it wrote before: not in a run that was published, and not from inputs that are not whole."""
     if stage.name != "publish" and run.id in (p.run for p in history(run.fs, run.root)):
         raise StoreError(
             f"run {run.id} was published, and its settings or inputs have changed since (stage {stage.name} would run "
             "again): what is served is never written over. Give the new run another name with --run"
         )
-    absent = [name for name, key in run.input_keys(stage.reads).items() if key == "absent"]
+    absent = [name for name, key in run.input_keys(stage.needed(config)).items() if key == "absent"]
     if absent:
         raise StoreError(
             f"run {run.id}: {', '.join(absent)} is not there or not finished, and {stage.name} needs it; run the "
@@ -114,9 +114,11 @@ def _check_may_run(run: Run, stage: Stage) -> None:
         )
 
 
-def summary_table(outcomes: Sequence[Outcome]) -> str:
-    """Stage, rows written, seconds and share of the time, as text."""
-    total = sum(outcome.record.seconds for outcome in outcomes if not outcome.skipped)
+def summary_table(outcomes: Sequence[Outcome], seconds: float = 0.0) -> str:
+    """Stage, rows written, seconds and share of the time, as text. `seconds`: of the whole job, where that is more than
+    its stages."""
+    spent_in_stages = sum(outcome.record.seconds for outcome in outcomes if not outcome.skipped)
+    total = max(spent_in_stages, seconds)
     lines = [f"{'stage':<10} {'rows':>12} {'seconds':>9} {'share':>6}"]
     for outcome in outcomes:
         record = outcome.record
@@ -124,5 +126,10 @@ def summary_table(outcomes: Sequence[Outcome]) -> str:
         spent = "skipped" if outcome.skipped else f"{record.seconds:.1f}"
         share = "" if outcome.skipped or not total else f"{record.seconds / total:.0%}"
         lines.append(f"{record.stage:<10} {rows:>12} {spent:>9} {share:>6}")
+    if total > spent_in_stages:
+        rest = total - spent_in_stages
+        lines.append(
+            f"{'around':<10} {'':>12} {rest:>9.1f} {rest / total:>6.0%}  (opening the run, the report)"
+        )
     lines.append(f"{'all':<10} {'':>12} {total:>9.1f}")
     return "\n".join(lines)

@@ -35,10 +35,14 @@ class Stage:
     writes: tuple[str, ...]  # tables, and folders (their names end with "/")
     run: Callable[[Context], None]
     external: Callable[[Context], Any] | None = None  # what it reads from outside the run, by listing
-    writes_of: Callable[[Config], tuple[str, ...]] | None = None  # which of `writes` a configuration asks for
+    reads_of: Callable[[Config], tuple[str, ...]] | None = None  # which of `reads` a configuration asks for
+    writes_of: Callable[[Config], tuple[str, ...]] | None = None  # which of `writes`
     more_keys_of: Callable[[Config], tuple[str, ...]] | None = (
         None  # further settings that decide, with some others
     )
+
+    def needed(self, config: Config) -> tuple[str, ...]:
+        return self.reads if self.reads_of is None else self.reads_of(config)
 
     def written(self, config: Config) -> tuple[str, ...]:
         return self.writes if self.writes_of is None else self.writes_of(config)
@@ -135,7 +139,7 @@ def stage_key(stage: Stage, context: Context) -> str:
     """Changes whenever the stage's output might: with its version, settings, inputs or outside data."""
     settings = context.config.resolved()
     outside = stage.external(context) if stage.external is not None else None
-    inputs = context.run.input_keys(stage.reads)
+    inputs = context.run.input_keys(stage.needed(context.config))
     base = context.base.id if context.base is not None else None
     identity = [
         stage.name,
@@ -176,5 +180,5 @@ def record_of(context: Context, seconds: float) -> StageRecord:
         dict(context.rows),
         dict(context.notes),
         list(context.stage.written(context.config)),
-        context.run.input_keys(context.stage.reads),
+        context.run.input_keys(context.stage.needed(context.config)),
     )

@@ -153,6 +153,24 @@ TABLES: dict[str, Table] = dict(
             ("split",),
         ),
         _table(
+            "embeddings",
+            "As features, with the embedding of the text beside the sparse row; empty for methods without an encoder.",
+            "split id",
+            """
+            id        | string       | the instance
+            split     | string       | train or test
+            indices   | array<int>   | features, increasing
+            values    | array<float> | their values
+            labels    | array<int>   | as in instances
+            targets   | array<float> | how true each label is, as in augmented; null where each is 1
+            relevance | array<float> | as in instances
+            row_key   | bigint       | xxhash64 of the id: rows are trained in the order of row_key, row_hash
+            row_hash  | bigint       | as in instances
+            embedding | array<float> | of the text, of length 1: the last columns of X
+            """,
+            ("split",),
+        ),
+        _table(
             "label_features",
             "Z: what each label looks like (PIFA, paper 1, eq. 1).",
             "label",
@@ -208,7 +226,7 @@ TABLES: dict[str, Table] = dict(
             bias       | float        | constant part of the score
             features   | array<int>   | features with a weight, increasing
             weights    | array<float> | their weights
-            positives  | bigint       | training instances with a label below the child
+            positives  | bigint       | training instances with a label below the child; null for buckets
             trained_in | string       | the run that trained it
             """,
         ),

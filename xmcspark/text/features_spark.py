@@ -19,7 +19,8 @@ from xmcspark.labels.mixup import mixed_rows
 from xmcspark.sparse.arrow import lists_of_csr
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.row_hash import text_hashes
-from xmcspark.store.direct_tables import Measure, Rows, empty_rows_of, entries_of, write_mapped
+from xmcspark.store.direct_tables import Rows
+from xmcspark.store.direct_writing import Measure, empty_rows_of, entries_of, write_mapped
 from xmcspark.store.session import task_threads
 from xmcspark.store.side_files import SideFolder, local_copy, send_folder
 from xmcspark.store.stage import Context
@@ -28,8 +29,10 @@ from xmcspark.text.tfidf import Tfidf
 from xmcspark.text.vocabulary_spark import ArrowFunction, Batches
 
 LOOKUP = "bundle/tfidf"
+_MOST_RUNS = 1 << 14
 _CARRIED = ("labels", "targets", "relevance", "row_hash")
 _MIXTURE = ("partner_text", "mix")
+READ = ("id", "split", "text", *_CARRIED, *_MIXTURE)  # of instances, what rows are made of
 _NAMES = TABLES["features"].names
 _MEASURES = {
     "nnz": entries_of("indices"),
@@ -59,10 +62,11 @@ def write_lookup(context: Context, features: int, documents: int) -> None:
 def _model(context: Context, features: int, documents: int) -> Tfidf:
     uri, settings = context.run.table("vocabulary"), context.config.text
     copy = local_copy(context.fs, uri)
-    rows = pq.read_table(copy, filters=pc.field("active"))
+    rows = pq.read_table(copy, read_dictionary=["vectorizer"])
     if context.fs.local_path(uri) is None:
         shutil.rmtree(copy.parent)
-    of = pc.index_in(rows["vectorizer"], value_set=pa.array(settings.names()))
+    rows = _by_feature(rows if pc.all(rows["active"]).as_py() else rows.filter(rows["active"]))
+    of = pc.index_in(rows["vectorizer"].cast(pa.string()), value_set=pa.array(settings.names()))
     return Tfidf.from_vocabulary(
         settings,
         vectorizer=of.to_numpy(),
@@ -75,23 +79,36 @@ def _model(context: Context, features: int, documents: int) -> Tfidf:
     )
 
 
+def _by_feature(rows: pa.Table) -> pa.Table:
+    """Rows of the vocabulary in the order of features as far as that is to be had for nothing: tasks wrote them in
+    runs, and runs can be put in order without being copied."""
+    feature = rows["feature"].to_numpy()
+    first = np.concatenate([[0], np.flatnonzero(np.diff(feature) != 1) + 1])
+    if len(first) > _MOST_RUNS:
+        return rows
+    sizes = np.diff(np.append(first, len(feature)))
+    order = np.argsort(feature[first])
+    runs = zip(first[order].tolist(), sizes[order].tolist(), strict=True)
+    return pa.concat_tables([rows.slice(start, size) for start, size in runs])
+
+
 def write_features(context: Context, instances: Rows) -> dict[str, float]:
     """Writes the `features` of all instances; returns what was seen on the way: non-zeros, rows without any, the
     largest value."""
     folder = send_folder(context.spark, context.fs, context.folder(LOOKUP), context.key)
-    transform = _transforming(folder, uuid.uuid4().hex, task_threads(context.spark))
+    transform = transforming(folder, uuid.uuid4().hex, task_threads(context.spark))
     context.rows["features"], found = write_mapped(
         context,
         "features",
         instances,
         transform,
         _MEASURES,
-        columns=("id", "split", "text", *_CARRIED, *_MIXTURE),
+        columns=READ,
     )
     return {"nnz": int(found["nnz"]), "empty": int(found["empty"]), "largest": found["largest"]}
 
 
-def _transforming(folder: SideFolder, version: str, threads: int) -> ArrowFunction:
+def transforming(folder: SideFolder, version: str, threads: int) -> ArrowFunction:
     """Instances to rows of `features`."""
 
     def transform(batches: Batches) -> Iterator[pa.RecordBatch]:

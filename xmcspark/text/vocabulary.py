@@ -156,22 +156,24 @@ def from_rows(
         raise InputError("the vocabulary has no rows: was the corpus empty?")
     ids = np.arange(len(of)) if feature is None else np.asarray(feature, np.int64)
     total = int(ids.max(initial=-1)) + 1 if size is None else size
-    if len(ids) != len(of) or (
-        len(ids) and (ids.min() < 0 or ids.max() >= total or len(np.unique(ids)) < len(ids))
-    ):
-        raise InputError(f"feature ids must be distinct, one per row, from 0 to {total - 1}")
-    row = np.full(total, -1, np.int64)
-    row[ids] = np.arange(len(ids))
-    at = pa.array(row, mask=row < 0)
-    return Vocabulary(
-        _spread(of, row),
-        *_buffers(text.take(at).fill_null("")),
-        _spread(rows_df, row),
-        _spread(
-            _row_idf(settings, of, rows_df, documents) if idf is None else np.asarray(idf, np.float32), row
-        ),
-        documents,
-    )
+    row = _row_of_feature(ids, len(of), total)
+    if idf is None:
+        idf = _row_idf(settings, of, rows_df, documents)
+    columns: tuple[np.ndarray, ...] = (of, rows_df, np.asarray(idf, np.float32))
+    if not np.array_equal(row, np.arange(len(of))):
+        text = text.take(pa.array(row, mask=row < 0)).fill_null("")
+        columns = tuple(_spread(column, row) for column in columns)
+    return Vocabulary(columns[0], *_buffers(text), columns[1], columns[2], documents)
+
+
+def _row_of_feature(ids: np.ndarray, rows: int, features: int) -> np.ndarray:
+    """The row that has each feature, -1 if none has; InputError unless `ids` are distinct and in range."""
+    row = np.full(features, -1, np.int64)
+    if len(ids) == rows and ids.min() >= 0 and ids.max() < features:
+        row[ids] = np.arange(len(ids))
+    if np.count_nonzero(row >= 0) < len(ids):
+        raise InputError(f"feature ids must be distinct, one per row, from 0 to {features - 1}")
+    return row
 
 
 def _row_idf(settings: TfidfSettings, vectorizer: np.ndarray, df: np.ndarray, documents: int) -> np.ndarray:

@@ -9,12 +9,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from xmcspark.errors import InputError
 from xmcspark.store.direct_tables import Rows
+from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.progress import tell
 from xmcspark.store.session import arrow_batch, slots_of, task_threads
@@ -89,9 +91,12 @@ def write_vocabulary(context: Context, rows: Rows, documents: int, base: BaseVoc
     choices, learned = _choices(pieces, settings, ranges, base)
     tell(context.stage.name, f"numbering {learned.features:,} features")
     numbered = pieces.where("kept > 0").select("range", "piece", "payload")
-    new = numbered.mapInArrow(_numbering(settings, ranges, documents, choices), _ROWS)
+    numbering = _numbering(settings, ranges, documents, choices)
     with arrow_batch(context.spark, _PIECE_ROWS):
-        context.write("vocabulary", new if base is None else base.rows.unionByName(new))
+        if base is None:
+            context.rows["vocabulary"], _ = write_mapped(context, "vocabulary", numbered, numbering)
+        else:
+            context.write("vocabulary", base.rows.unionByName(numbered.mapInArrow(numbering, _ROWS)))
     context.fs.delete(scratch)
     return learned
 
@@ -211,12 +216,12 @@ def _numbering(
                 idf = idf_of(run.df, documents, settings.vectorizers[v])
                 yield pa.record_batch(
                     [
-                        pa.array(range(choice.first, choice.first + len(run)), pa.int32()),
-                        pa.array([settings.names()[v]] * len(run), pa.string()),
+                        pa.array(np.arange(choice.first, choice.first + len(run), dtype=np.int32)),
+                        pa.repeat(pa.scalar(settings.names()[v], pa.string()), len(run)),
                         run.gram.cast(pa.string()),
                         pa.array(run.df),
                         pa.array(idf),
-                        pa.array([True] * len(run), pa.bool_()),
+                        pa.repeat(True, len(run)),
                     ],
                     names=["feature", "vectorizer", "gram", "df", "idf", "active"],
                 )

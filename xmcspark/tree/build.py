@@ -82,7 +82,7 @@ def build_sub_tree(
     """
     params = replace(params or TreeParams(), **changes)
     ids = np.asarray(labels)
-    matrix = as_csr(Z, "Z", rows=len(ids))
+    matrix = as_csr(Z, "Z", rows=len(ids), dense="expand")
     if ids.ndim != 1 or ids.dtype.kind not in "iu" or not len(ids) or np.any(np.diff(ids) <= 0) or ids[0] < 0:
         raise InputError("labels must be a 1-d array of increasing label ids, at least one")
     whole = tuple(sizes)
@@ -163,7 +163,7 @@ def cut_for_sample(n_labels: int, params: TreeParams) -> SampledCut | None:
 
 
 def _checked(Z: Any) -> Csr:
-    matrix = as_csr(Z, "Z")
+    matrix = as_csr(Z, "Z", dense="expand")
     if matrix.shape[0] == 0:
         raise InputError("Z has no rows: a tree needs at least one label")
     return matrix

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from xmcspark.errors import InputError
+from xmcspark.labels.kept_blocks import kept_rows
 from xmcspark.sparse.batches import grouped
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.packing import packed, unpacked
@@ -35,7 +36,7 @@ from xmcspark.tree.shape import Shape
 
 log = logging.getLogger(__name__)
 
-WHOLE_ENTRIES = 50_000_000  # of Z: up to so many, one task builds the whole tree
+WHOLE_ENTRIES = 100_000_000  # of Z: up to so many, one task builds the whole tree
 _FEWEST_SUB_TREES = 8  # below the build cut, if the tree has a level with so many clusters
 _CHUNK_NODES = 4096  # centres in one payload
 GROUP_ROWS = 1 << 16  # labels routed at once
@@ -89,10 +90,14 @@ def build_cut(plan: TreePlan, entries: int) -> int | None:
     return wide[0] if wide else None
 
 
-def whole_trees(label_features: Rows, plan: TreePlan, stop: int | None = None) -> DataFrame:
-    """Trees and centres of all members, each by one task; only down to level `stop` if one is given."""
+def whole_trees(
+    label_features: Rows, plan: TreePlan, stop: int | None = None, kept: str | None = None
+) -> DataFrame:
+    """Trees and centres of all members, each by one task; only down to level `stop` if one is given. `kept`: a folder
+    that has the label features as well, quicker to read."""
+    columns = COLUMNS if kept is None else ()
     built = [
-        label_features.map(COLUMNS, partial(_whole_tree, plan, member, stop), BUILT, together=True)
+        label_features.map(columns, partial(_whole_tree, plan, member, stop, kept), BUILT, together=True)
         for member in range(plan.members)
     ]
     return reduce(DataFrame.unionByName, built)
@@ -168,15 +173,13 @@ def joined_tree(meta: LabelTree, parts: dict[tuple[int, int], LabelTree], member
 
 
 def _whole_tree(
-    plan: TreePlan, member: int, stop: int | None, batches: Iterator[pa.RecordBatch]
+    plan: TreePlan, member: int, stop: int | None, kept: str | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    table = next(grouped(batches, sys.maxsize), None)
-    if table is None or table.num_rows != plan.labels:
-        rows = 0 if table is None else table.num_rows
+    labels, Z = _every_label(plan, batches) if kept is None else kept_rows(Path(kept), plan.features)
+    if len(labels) != plan.labels:
         raise InputError(
-            f"label_features has {rows} rows for {plan.labels} labels: run the stage index again"
+            f"label_features has {len(labels)} rows for {plan.labels} labels: run the stage index again"
         )
-    labels, Z = label_rows(table, plan.features)
     params = plan.of_member(member)
     tree = build_tree(Z, params) if stop is None else build_meta_tree(Z, stop, params)
     yield built_row(member, -1, TREE, packed(*tree.child_ptr, tree.labels))
@@ -184,6 +187,13 @@ def _whole_tree(
         yield built_row(member, -1, IDS, packed(labels))
     firsts = np.zeros(tree.depth, np.int64)
     yield from centre_rows(plan, member, -1, Z, tree, 0, firsts if stop is None else firsts[:-1])
+
+
+def _every_label(plan: TreePlan, batches: Iterator[pa.RecordBatch]) -> tuple[np.ndarray, Csr]:
+    table = next(grouped(batches, sys.maxsize), None)
+    if table is None:
+        raise InputError("label_features has no rows: run the stage index again")
+    return label_rows(table, plan.features)
 
 
 def _routed(

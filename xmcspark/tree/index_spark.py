@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from xmcspark.config.configuration import Config
 from xmcspark.errors import ConfigError, InputError
 from xmcspark.labels.block_sums_spark import (
     GROUP_ROWS,
@@ -24,18 +25,16 @@ from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.pifa_spark import CAP_KIND, LABEL_ROWS, PifaPlan, label_rows, routed_sums
 from xmcspark.sparse.spgemm import exact_grid
 from xmcspark.store.arrays import save_arrays
-from xmcspark.store.direct_tables import (
-    Measure,
-    Rows,
-    empty_rows_of,
-    entries_of,
-    rows_of_table,
-    write_mapped,
-)
+from xmcspark.store.direct_tables import Rows, rows_of_table
+from xmcspark.store.direct_writing import Measure, empty_rows_of, entries_of, write_mapped
+from xmcspark.store.exchange import common_folder
+from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
 from xmcspark.store.session import arrow_batch, slots_of, task_threads, threads_of_few
 from xmcspark.store.side_files import SideFolder, send_made_folder
 from xmcspark.store.stage import Context, Stage
+from xmcspark.text.feature_space_spark import feature_space
+from xmcspark.text.feature_table import FeatureSpace, feature_table
 from xmcspark.tree.build import cut_for_sample, tree_over
 from xmcspark.tree.build_spark import (
     BUILT,
@@ -49,6 +48,7 @@ from xmcspark.tree.build_spark import (
     whole_trees,
 )
 from xmcspark.tree.centres import centre_grid
+from xmcspark.tree.given_spark import given_trees
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.node_inputs import NodeInputs, input_hashes
 from xmcspark.tree.node_inputs_spark import node_inputs
@@ -61,7 +61,9 @@ from xmcspark.tree.units import plan_units, save_units, units_of_nodes
 
 log = logging.getLogger(__name__)
 
+_KEPT = "label_features"  # folder of scratch
 _CENTRES_PER_BATCH = 16  # payloads of centres, of up to some megabytes each
+_SUM_BYTES = 12  # of an entry of label sums
 _ENTRY_BYTES = 24  # of Z in the task that clusters: as it came, in order, and what puts it in order
 
 
@@ -75,6 +77,7 @@ _MEASURES = {
     "pairs": _summed("cut_pairs"),
     "labels": _summed("cut_labels"),
     "features": _summed("cut_features"),
+    "summed": _summed("summed"),
 }
 
 
@@ -89,18 +92,46 @@ class _Labels:
 
 def index(context: Context) -> None:
     labels = _labels(context)
-    found = context.noted("vectorize")
-    features, largest = int(found["features"]), float(found["largest_value"])
-    rows = rows_of_table(context, "features", "train")
+    if context.config.ensemble.members == 0:
+        _no_trees(context, labels)
+        return
+    space = feature_space(context)
+    rows = rows_of_table(context, feature_table(context.config), "train")
+    kept = _folder_for_kept(context)
     tell("index", "label features")
-    entries = _write_label_features(context, rows, labels, features, largest)
+    entries = _write_label_features(context, rows, labels, space, kept)
     tell("index", f"label trees over {labels.active:,} labels")
-    trees, built = _built_trees(context, labels, features, entries)
+    if context.config.x_transformer.enabled:
+        trees, built = given_trees(context)
+    else:
+        trees, built = _built_trees(context, labels, space.size, entries, kept)
+    context.fs.delete(context.scratch(_KEPT))
     tell("index", "what each node is trained on")
     with tempfile.TemporaryDirectory(prefix="xmcspark-index-") as work:
-        inputs = _node_inputs(context, rows, trees, labels, Path(work))
+        inputs = _node_inputs(context, rows, trees, labels, space.width, Path(work))
         tell("index", "tables of the trees")
-        _write_trees(context, trees, inputs, built, features, Path(work))
+        _write_trees(context, trees, inputs, built, space.size, Path(work))
+
+
+def _no_trees(context: Context, labels: _Labels) -> None:
+    """Leaves empty tables, for a method without a tree, once it is known to fit these labels."""
+    if context.config.mach.enabled:
+        context.config.mach.check_labels(labels.active, context.config.predict.top_k)
+    for table in ("label_features", "tree_nodes", "tree_labels"):
+        context.write_few(table, [])
+    context.fs.delete(context.folder("tree"))
+    context.fs.write_text(joined(context.folder("tree"), "no-trees"), "")
+    context.note(labels=labels.active, trees=[])
+
+
+def _folder_for_kept(context: Context) -> str | None:
+    """A new folder for blocks of label features (labels/kept_blocks.py), where all tasks see one disk."""
+    uri = context.scratch(_KEPT)
+    local = context.fs.local_path(uri)
+    if local is not None:
+        context.fs.delete(uri)
+        Path(local).mkdir(parents=True)
+    return local
 
 
 def _labels(context: Context) -> _Labels:
@@ -139,7 +170,7 @@ def _check_sample(context: Context, labels: int) -> None:
 
 
 def _write_label_features(
-    context: Context, rows: Rows, labels: _Labels, features: int, largest: float
+    context: Context, rows: Rows, labels: _Labels, space: FeatureSpace, kept: str | None
 ) -> int:
     """Writes Z and returns its number of entries."""
     settings, spark = context.config.pifa, context.spark
@@ -150,8 +181,8 @@ def _write_label_features(
     # A label may be among the targets of every row that an augmentation made.
     most = labels.most_positives + (int(made["rows"]) if augmented else 0)
     plan = PifaPlan(
-        grid=exact_grid(1.0, largest, most),
-        features=features,
+        grid=exact_grid(1.0, _largest_value(context, space), most),
+        space=space,
         label_ids=labels.ids,
         max_features=settings.max_features,
         cap=_sent_cap(context, active),
@@ -160,11 +191,13 @@ def _write_label_features(
         block_size=block,
         group_rows=GROUP_ROWS,
         augmented=augmented,
+        kept=kept,
     )
     tasks = min(-(-labels.ids // block), 3 * slots_of(spark))
     with (
         arrow_batch(spark, PARTS_PER_BATCH),
-        routed_sums(context, rows, active, plan, tasks) as sums,
+        common_folder(context, "rows") as store,
+        routed_sums(context, rows, active, plan := replace(plan, store=store), tasks) as sums,
     ):
         context.rows["label_features"], found = write_mapped(
             context,
@@ -176,6 +209,8 @@ def _write_label_features(
             schema=LABEL_ROWS,
         )
     counts = {name: int(value) for name, value in found.items()}
+    if plan.store is not None:  # as many bytes as would have travelled
+        context.exchanged.append(_SUM_BYTES * counts["summed"])
     context.note(
         labels=labels.active,
         labels_without_features=counts["empty"],
@@ -185,6 +220,12 @@ def _write_label_features(
         pifa_features_cut=counts["features"],
     )
     return counts["entries"]
+
+
+def _largest_value(context: Context, space: FeatureSpace) -> float:
+    """Of X, in magnitude. An embedding has length 1, but for rounding."""
+    largest = float(context.noted("vectorize")["largest_value"])
+    return max(largest, 1.001) if space.width else largest
 
 
 def _sent_cap(context: Context, active: DataFrame) -> SideFolder | None:
@@ -204,7 +245,7 @@ def _sent_cap(context: Context, active: DataFrame) -> SideFolder | None:
 
 
 def _built_trees(
-    context: Context, labels: _Labels, features: int, entries: int
+    context: Context, labels: _Labels, features: int, entries: int, kept: str | None
 ) -> tuple[list[LabelTree], DataFrame]:
     """The trees of all members, and the frame of what tasks built, which holds the centres."""
     config, members = context.config, context.config.ensemble.members
@@ -217,7 +258,7 @@ def _built_trees(
         return _built_from_sample(context, Z, plan, sampled, entries)
     cut = build_cut(plan, entries)
     context.note(build_cut=cut, tree_task_bytes=entries * _ENTRY_BYTES)
-    built = _scratched(context, whole_trees(Z, _of_few_tasks(context, plan), cut), "trees")
+    built = _scratched(context, whole_trees(Z, _of_few_tasks(context, plan), cut, kept), "trees")
     found, ids = collected(built)
     assert ids is not None  # member 0 returns them
     tops = [found[member, -1] for member in range(members)]
@@ -274,14 +315,14 @@ def _built_from_sample(
 
 
 def _node_inputs(
-    context: Context, rows: Rows, trees: list[LabelTree], labels: _Labels, work: Path
+    context: Context, rows: Rows, trees: list[LabelTree], labels: _Labels, width: int, work: Path
 ) -> list[NodeInputs]:
     for member, tree in enumerate(trees):
         tree.save(work / "tree" / str(member))
         LabelPaths.of(tree).save(work / "paths" / str(member))
     sent = send_made_folder(context, work / "paths", "paths")
     nodes = [sum(tree.level_sizes[:-1]) for tree in trees]
-    return node_inputs(context.spark, rows, sent, nodes, labels.ids)
+    return node_inputs(context.spark, rows, sent, nodes, labels.ids, width)
 
 
 def _write_trees(
@@ -319,11 +360,20 @@ def _scratched(context: Context, frame: DataFrame, name: str) -> DataFrame:
     return context.spark.read.schema(BUILT).parquet(uri)
 
 
+def _read(config: Config) -> tuple[str, ...]:
+    clusters = ("encode/",) if config.x_transformer.enabled else ()
+    return (feature_table(config), "labels", *clusters)
+
+
 STAGE = Stage(
     "index",
     2,
     ("pifa", "augment.in_pifa", "tree", "ensemble.members", "seed", "train.max_rows"),
-    reads=("features", "labels"),
+    reads=("features", "embeddings", "labels", "encode/"),
+    reads_of=_read,
     writes=("label_features", "tree_nodes", "tree_labels", "tree/"),
     run=index,
+    more_keys_of=lambda config: (
+        ("mach.buckets", "predict.top_k") if config.mach.enabled and config.ensemble.members == 0 else ()
+    ),
 )

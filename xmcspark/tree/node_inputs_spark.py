@@ -30,11 +30,12 @@ _RECORDS_PER_BATCH = 1024  # of such blocks, or rows
 
 
 def node_inputs(
-    spark: SparkSession, features: Rows, trees: SideFolder, nodes: list[int], label_ids: int
+    spark: SparkSession, features: Rows, trees: SideFolder, nodes: list[int], label_ids: int, width: int = 0
 ) -> list[NodeInputs]:
     """Of each member's tree, from training rows with labels, row_key, row_hash, indices. `trees` holds the
-    `LabelPaths` of member m in folder m; `nodes` are their numbers of nodes."""
-    add_up = partial(_sums_of_rows, trees, len(nodes), label_ids, BLOCK_NODES)
+    `LabelPaths` of member m in folder m; `nodes` are their numbers of nodes. `width`: values of an embedding, which
+    every row has besides its features."""
+    add_up = partial(_sums_of_rows, trees, len(nodes), label_ids, width, BLOCK_NODES)
     sums = features.map(("labels", "row_key", "row_hash", "indices"), add_up, _SUMS)
     blocks = sum(-(-count // BLOCK_NODES) for count in nodes)
     tasks = -(-blocks // _BLOCKS_PER_TASK)
@@ -48,7 +49,12 @@ def node_inputs(
 
 
 def _sums_of_rows(
-    trees: SideFolder, members: int, label_ids: int, block: int, batches: Iterator[pa.RecordBatch]
+    trees: SideFolder,
+    members: int,
+    label_ids: int,
+    width: int,
+    block: int,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     paths: list[LabelPaths] = []
     found: list[NodeInputs] = []
@@ -58,7 +64,7 @@ def _sums_of_rows(
             found = [NodeInputs.zeros(path.nodes) for path in paths]
         Y = csr_of_lists(table["labels"], None, label_ids, "labels")
         key, row_hash = (table[name].to_numpy() for name in ("row_key", "row_hash"))
-        size = pc.list_value_length(table["indices"]).to_numpy()
+        size = pc.list_value_length(table["indices"]).to_numpy() + width
         for path, inputs in zip(paths, found, strict=True):
             add_rows(inputs, path, Y.indptr, Y.indices, key, row_hash, size.astype(np.int64))
     for member, inputs in enumerate(found):

@@ -17,7 +17,7 @@ def mean_leaf_cosine(Z: Any, tree: LabelTree) -> float:
     Rows of Z are label ids. The centre is the sum of the unit vectors of the leaf's labels, so the cosines of
     one leaf add up to the centre's length. A label without features counts as 0.
     """
-    matrix = as_csr(Z, "Z").to_scipy()[tree.labels].astype(np.float64)
+    matrix = as_csr(Z, "Z", dense="expand").to_scipy()[tree.labels].astype(np.float64)
     length = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
     unit = sp.diags(np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)) @ matrix
     ptr = tree.child_ptr[-1]

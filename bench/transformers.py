@@ -1,0 +1,282 @@
+"""X-Transformer and XR-Transformer beside XR-Linear and frozen embeddings on a dataset, and the directions of papers 3
+and 4, each judged by a paired bootstrap over the test rows.
+
+    .venv/bin/python -m bench.transformers --data DIR --encoder FOLDER --json OUT [--what headline|ablations]
+        [--curve] [--peers pecos]
+    .venv/bin/python -m bench.transformers_report OUT ... --into bench/TRANSFORMERS.md
+
+By the library alone: the stages on Spark give the same model. Each model is trained by a process of its own. A stop
+loses little: OUT has every model that is done, and --scratch what fine-tuning needs to go on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import inputs
+from bench.augmentation import Task, task_of
+from bench.machine import describe
+from bench.transformers_ensembles import fused
+from bench.transformers_peers import PEERS, peer_row
+from bench.transformers_steps import Asked, part_of
+from xmcspark.matchers.predictions import Predictions
+from xmcspark.quality.comparison import compare
+from xmcspark.quality.label_profile import LabelProfile
+
+SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
+_COMPARED = ("P", "PSP")
+_KS = (1, 3, 5)
+
+# (what is claimed, the one that should be better, the other), by the names of `ablations`.
+DIRECTIONS = (
+    (
+        "embeddings beside TF-IDF (paper 3, table 5, ids 0 and 1)",
+        "X-Transformer TFN",
+        "X-Transformer TFN tfidf",
+    ),
+    ("matcher-aware negatives (paper 3, table 5, ids 1 and 2)", "X-Transformer", "X-Transformer TFN"),
+    ("cost-sensitive (paper 4, table 9)", "XR-Transformer", "XR-Transformer without costs"),
+    ("bootstrapped heads (paper 4, eq. 11)", "XR-Transformer", "XR-Transformer cold heads"),
+    ("shortlists by matchers (paper 4, algorithm 1)", "XR-Transformer", "XR-Transformer shortlists by head"),
+    ("fine-tuned, not frozen (paper 4, table 5)", "XR-Transformer", "frozen"),
+    ("Gandalf in front of XR-Transformer (paper 5)", "XR-Transformer Gandalf", "XR-Transformer"),
+)
+
+
+def headline(changes: dict[str, Any]) -> Iterator[Asked]:
+    yield Asked("XR-Linear", "xr-linear")
+    yield Asked("frozen", changes={**changes, "encoder.epochs": 0.0})
+    yield Asked("XR-Transformer", changes=changes)
+    yield Asked("X-Transformer", "x-transformer", changes=changes)
+    yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
+    yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
+
+
+def ablations(changes: dict[str, Any]) -> Iterator[Asked]:
+    """On a subset, with several seeds."""
+    changes = {**changes, "encoder.max_length": SUBSET_LENGTH}
+    x = {**changes, "train.negatives": "tfn"}
+    wanted = [
+        Asked("XR-Linear", "xr-linear"),
+        Asked("frozen", changes={**changes, "encoder.epochs": 0.0}),
+        Asked("XR-Transformer", changes=changes),
+        Asked("XR-Transformer without costs", changes={**changes, "xr_transformer.cost_sensitive": False}),
+        Asked("XR-Transformer cold heads", changes={**changes, "xr_transformer.bootstrap": False}),
+        Asked("XR-Transformer shortlists by head", changes={**changes, "xr_transformer.shortlist": "head"}),
+        Asked("XR-Transformer Gandalf", changes=changes, gandalf=True),
+        Asked("X-Transformer", "x-transformer", changes=changes),
+        Asked("X-Transformer TFN", "x-transformer", changes=x),
+        Asked(
+            "X-Transformer TFN tfidf", "x-transformer", changes={**x, "x_transformer.ranker_input": "tfidf"}
+        ),
+        Asked(
+            "X-Transformer Parabel", "x-transformer", changes={**changes, "x_transformer.matching": "linear"}
+        ),
+        Asked(
+            "X-Transformer pifa-neural",
+            "x-transformer",
+            changes={**changes, "x_transformer.indexer": "pifa-neural"},
+        ),
+        Asked(
+            "X-Transformer text-emb",
+            "x-transformer",
+            changes={**changes, "x_transformer.indexer": "text-emb"},
+        ),
+        Asked(
+            "X-Transformer reclustered", "x-transformer", changes={**changes, "x_transformer.recluster": True}
+        ),
+        *(
+            Asked(f"XR-Transformer leaves of {size}", changes={**changes, "xr_transformer.max_leaf": size})
+            for size in (4, 64)
+        ),
+    ]
+    for seed in SEEDS:
+        for asked in wanted:
+            yield replace(asked, seed=seed, rows=SUBSET)
+
+
+def has_curve(asked: Asked) -> bool:
+    """Whether it is fine-tuned at all."""
+    return asked.method.endswith("transformer") and bool(asked.changes.get("encoder.epochs", True))
+
+
+def peer_asked(options: argparse.Namespace, changes: dict[str, Any]) -> Asked:
+    """What other systems are given: the XR-Transformer of the same kind of rows."""
+    wanted = headline(changes) if options.what == "headline" else ablations(changes)
+    asked = next(one for one in wanted if one.name == "XR-Transformer")
+    return replace(asked, rows=options.rows or asked.rows)
+
+
+class Runner:
+    """Models as processes, each once."""
+
+    def __init__(self, data: str, encoder: str, scratch: Path, threads: int) -> None:
+        self.data, self.encoder, self.scratch, self.threads = data, encoder, scratch, threads
+
+    def folder(self, asked: Asked) -> Path:
+        name = asked.label.replace(" ", "-") + ("-with-curve" if asked.curve else "")
+        return self.scratch / f"{asked.rows or 'all'}" / name
+
+    def is_done(self, asked: Asked) -> bool:
+        return (self.folder(asked) / "facts.json").exists()
+
+    def row(self, asked: Asked) -> dict[str, Any]:
+        folder = self.folder(asked)
+        if not self.is_done(asked):
+            print(f"training {asked.label}", file=sys.stderr, flush=True)
+            order = {
+                "asked": asdict(asked),
+                "data": self.data,
+                "encoder": self.encoder,
+                "folder": str(folder),
+            }
+            few = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": "false"}
+            command = [
+                sys.executable,
+                "-m",
+                "bench.transformers_steps",
+                json.dumps({**order, "threads": self.threads}),
+            ]
+            subprocess.run(command, check=True, env=few)
+        found: dict[str, Any] = json.loads((folder / "facts.json").read_text())
+        return found
+
+    def predictions(self, asked: Asked) -> Predictions:
+        with np.load(self.folder(asked) / "predictions.npz") as saved:
+            return Predictions(saved["labels"], saved["scores"])
+
+
+def beside(
+    runner: Runner, peers: list[str], asked: Asked, tasks: Tasks, results: dict[str, Any], file: Path
+) -> None:
+    """Other systems, each once, on the rows of `asked`."""
+    found = results.setdefault("peers", {})
+    for peer in peers:
+        name = PEERS[peer][0]
+        if name not in found:
+            print(f"training {name}", file=sys.stderr, flush=True)
+            folder = runner.scratch / f"{asked.rows or 'all'}" / peer
+            found[name] = peer_row(peer, asked, tasks.of(asked.rows), runner.encoder, folder, runner.threads)
+            file.write_text(json.dumps(results, indent=1) + "\n")
+
+
+class Tasks:
+    """What models were trained on and are judged by, loaded once for each number of rows."""
+
+    def __init__(self, data: str) -> None:
+        self._data = data
+        self._of: dict[int, Task] = {}
+
+    def of(self, rows: int) -> Task:
+        if rows not in self._of:
+            self._of[rows] = part_of(task_of(inputs.load(self._data, None, 0)[1]), rows)
+        return self._of[rows]
+
+
+def measure(runner: Runner, wanted: list[Asked], file: Path) -> dict[str, Any]:
+    """All rows; those that the file has are not measured again."""
+    results: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"rows": {}}
+    results |= {"machine": describe(), "name": Path(runner.data).name, "threads": runner.threads}
+    for asked in wanted:
+        done = results["rows"].get(asked.label)
+        if done is None or (asked.curve and "curve" not in done):
+            results["rows"][asked.label] = runner.row(asked)
+            file.write_text(json.dumps(results, indent=1) + "\n")
+    return results
+
+
+def judged(runner: Runner, wanted: list[Asked], tasks: Tasks) -> list[dict[str, Any]]:
+    """Each direction for each seed: the difference with its interval, and whether it holds."""
+    found = []
+    by_name = {(asked.name, asked.seed): asked for asked in wanted}
+    for claim, better, other in DIRECTIONS:
+        for seed in sorted({asked.seed for asked in wanted}):
+            pair = [by_name.get((name, seed)) for name in (better, other)]
+            if any(asked is None or not runner.is_done(asked) for asked in pair):
+                continue
+            ours, theirs = (asked for asked in pair if asked is not None)
+            task = tasks.of(ours.rows)
+            profile = LabelProfile.from_training(task.observed.Y)
+            sides = [runner.predictions(asked) for asked in (ours, theirs)]
+            rows = compare(*sides, task.truth, profile, ks=_KS, metrics=_COMPARED)
+            differences = {
+                f"{row.metric}@{row.k}": [row.difference, row.low, row.high]
+                for row in rows
+                if row.bin == "all"
+            }
+            found.append(
+                {"claim": claim, "better": better, "other": other, "seed": seed, "differences": differences}
+            )
+    return found
+
+
+def verdict(differences: list[list[float]]) -> str:
+    """Of one metric over seeds: what the mean difference and its interval say. Seeds resample the same rows, so the
+    mean of their ends is taken for the end of the mean: a little wide."""
+    low, high = (float(np.mean([one[at] for one in differences])) for at in (1, 2))
+    return "holds" if low > 0 else "reversed" if high < 0 else "not resolved"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", required=True, help="a dataset folder")
+    parser.add_argument("--encoder", required=True, help="folder of a pre-trained transformer")
+    parser.add_argument("--json", type=Path, required=True, help="file for the results; rows it has are kept")
+    parser.add_argument("--what", choices=("headline", "ablations"), default="headline")
+    parser.add_argument("--only", help="names of rows, comma-separated")
+    parser.add_argument("--seeds", type=int, help="only so many of the seeds")
+    parser.add_argument("--rows", type=int, help="a subset of the training rows for the headline")
+    parser.add_argument(
+        "--curve",
+        action="store_true",
+        help="also quality at moments of fine-tuning, which ranks anew for each: of the rows with an encoder that is "
+        "fine-tuned",
+    )
+    parser.add_argument(
+        "--peers",
+        default="",
+        help=f"systems to run beside, as XR-Transformer with seed 0: {', '.join(PEERS)}; comma-separated",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for all models"
+    )
+    parser.add_argument("--scratch", type=Path, default=Path("/tmp/transformers"), help="folder for models")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args(arguments)
+    peers = [peer for peer in options.peers.split(",") if peer]
+    if unknown := [peer for peer in peers if peer not in PEERS]:
+        parser.error(f"--peers {', '.join(unknown)}: choose from {', '.join(PEERS)}")
+    given = (word.partition("=") for word in options.set)
+    changes = {key: json.loads(value) for key, _, value in given}
+    wanted = list((headline if options.what == "headline" else ablations)(changes))
+    if options.only:
+        wanted = [asked for asked in wanted if asked.name in options.only.split(",")]
+    if options.seeds:
+        wanted = [asked for asked in wanted if asked.seed < options.seeds]
+    if options.rows:
+        wanted = [replace(asked, rows=options.rows) for asked in wanted]
+    if options.curve:
+        wanted = [replace(asked, curve=has_curve(asked)) for asked in wanted]
+    runner = Runner(options.data, options.encoder, options.scratch / Path(options.data).name, options.threads)
+    results = measure(runner, wanted, options.json)
+    tasks = Tasks(options.data)
+    beside(runner, peers, peer_asked(options, changes), tasks, results, options.json)
+    results["directions"] = judged(runner, wanted, tasks)
+    results["ensembles"] = fused(wanted, runner.is_done, runner.predictions, tasks.of)
+    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

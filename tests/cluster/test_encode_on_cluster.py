@@ -1,0 +1,58 @@
+"""XR-Transformer on a real cluster: two processes on executors fine-tune together, as well as one does."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from standalone import finish
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "neural"))
+
+NEURAL = {
+    "method": "xr-transformer",
+    "augment": {"gandalf": False},
+    "tree": {"max_leaf": 20, "branching": 8},
+    "train": {},
+    "xr_transformer": {"down_to": "clusters", "branching": 8, "max_leaf": 30},
+    "publish": {"enabled": False},  # a run that is served would not be trained again
+}
+ENCODER = {
+    "epochs": 0.4,
+    "batch_size": 32,
+    "max_length": 12,
+    "learning_rate": 0.001,
+    "head_learning_rate": 0.01,
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    pytest.importorskip("torch")
+    from tiny_model import save_tiny_model
+
+    return save_tiny_model(tmp_path_factory.mktemp("encoder") / "model")
+
+
+def precision(root: Path) -> float:
+    summary = json.loads((root / "night" / "summary.json").read_text())
+    return float(summary["metrics"]["P@1"])
+
+
+@pytest.mark.skipif(
+    os.environ.get("XMCSPARK_CI_ALL", "0") == "0",
+    reason="set XMCSPARK_CI_ALL=1: minutes; test_unidec_on_cluster and test_processes have two processes as well",
+)
+def test_two_processes_on_executors_fine_tune_as_well_as_one(cluster, configure, model, tmp_path):
+    found = {}
+    for processes in (1, 2):  # in one run: what comes before encode is kept
+        batch = ENCODER["batch_size"] // processes
+        encoder = {**ENCODER, "model": str(model), "processes": processes, "batch_size": batch}
+        config = configure("tuned", **NEURAL, encoder=encoder)
+        finish(cluster.submit("refresh", "--config", str(config)))
+        notes = json.loads((tmp_path / "tuned" / "night" / "stages" / "encode.json").read_text())["notes"]
+        assert all(level["steps"] > 0 for level in notes["levels"])
+        found[processes] = (precision(tmp_path / "tuned"), [level["steps"] for level in notes["levels"]])
+    assert found[1][1] == found[2][1]
+    assert found[2][0] == pytest.approx(found[1][0], abs=0.02)

@@ -1,0 +1,53 @@
+"""UniDEC on a real cluster: two processes on executors fine-tune together, label texts are encoded by tasks, and what
+is published can be served."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from standalone import finish
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "neural"))
+
+UNIDEC = {
+    "method": "unidec",
+    "augment": {"gandalf": False},
+    "tree": {},
+    "train": {},
+    "unidec": {
+        "dual_width": 32,
+        "classifier_width": 32,
+        "batch_size": 256,
+        "positives": 1,
+        "hard_negatives": 1,
+        "refresh_epochs": 1,
+        "head_learning_rate": 0.003,
+        "table_learning_rate": 0.03,
+    },
+    "publish": {"enabled": True},
+}
+
+
+def test_two_processes_on_executors_train_what_is_served(cluster, configure, tmp_path):
+    pytest.importorskip("torch")
+    from tiny_model import save_tiny_model
+
+    import xmcspark
+
+    model = save_tiny_model(tmp_path / "encoder")
+    encoder = {"model": str(model), "processes": 2, "epochs": 0.5, "max_length": 12, "learning_rate": 0.001}
+    config = configure("pair", **UNIDEC, encoder=encoder)
+    finish(cluster.submit("refresh", "--config", str(config)))
+    run = tmp_path / "pair" / "night"
+    notes = {
+        name: json.loads((run / "stages" / f"{name}.json").read_text())["notes"]
+        for name in ("encode", "train")
+    }
+    (task,) = notes["encode"]["tasks"]
+    assert task["steps"] == 12  # half of the 6,000 instances, 256 at a time, by both together
+    assert notes["train"]["unidec"]["search"] == "exact"
+    metrics = json.loads((run / "summary.json").read_text())["metrics"]
+    assert metrics["P@1"] > 0.02  # of 900 labels
+    (answers,) = xmcspark.load(run / "bundle").predict(["red pan"], k=3)
+    assert len({answer.key for answer in answers}) == 3

@@ -1,0 +1,159 @@
+"""Repetitions trained on Spark are those of the library, however rows are laid out, each by itself: what a failed run
+had finished is not trained again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_run import FEATURES, folder_bytes, local_model, training_problem, write_inputs
+
+from xmcspark.errors import ConfigError, InputError
+from xmcspark.mach import repetition_runs_spark
+from xmcspark.mach.linear import train_linear
+from xmcspark.mach.model import Sketch
+from xmcspark.mach.repetition import Part
+from xmcspark.matchers.ensemble import fuse
+from xmcspark.matchers.members import Members
+from xmcspark.matchers.model_spark import member_settings
+from xmcspark.matchers.train_spark import STAGE
+from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.store.runs import StageRecord
+from xmcspark.store.stage import read_table
+from xmcspark.store.tables import TABLES
+
+LABELS = 90  # the last one is not active, and the fifth has no rows
+SMALL = ("seed=5", "method=mach", "mach.buckets=20", "mach.repetitions=4")
+
+
+def trained(make_context, problem, *overrides, run="test", partitions=2, seed=0):
+    context = make_context(STAGE, *SMALL, *overrides, run=run)
+    write_inputs(context, problem, partitions, seed)
+    labels = [(i, str(i), str(i), i != LABELS - 1, 1, None, None) for i in range(LABELS)]
+    frame = context.spark.createDataFrame(labels, TABLES["labels"].schema)
+    frame.write.mode("overwrite").parquet(context.run.table("labels"))
+    noted = {"features": FEATURES, "nnz": problem.X.nnz}
+    context.run.finish(StageRecord("vectorize", "v", 0.0, {}, noted, ["features"]))
+    STAGE.run(context)
+    return context
+
+
+def live():
+    found = np.ones(LABELS, bool)
+    found[[4, LABELS - 1]] = False
+    return found
+
+
+def sketch_folder(context):
+    return Path(context.fs.local_path(context.run.folder("bundle/model"))) / "mach"
+
+
+def local_repetition(problem, context, number):
+    """Rows that have soft targets have the weights of made ones, as an augmentation would give them."""
+    soft = np.minimum.reduceat(np.append(problem.Y.data, 1), problem.Y.indptr[:-1]) < 1
+    soft &= np.diff(problem.Y.indptr) > 0
+    augment, settings = context.config.augment, context.config.train.alone
+    return train_linear(
+        problem.X,
+        problem.Y,
+        Part(number, 5, 20, LABELS, FEATURES),
+        settings,
+        relevance=problem.R if settings.cost_sensitive else None,
+        row_keys=problem.keys,
+        row_weights=np.where(soft, np.float32(augment.weight), np.float32(1)),
+        row_negatives=np.where(soft, np.float32(augment.negatives), np.float32(1)),
+    )
+
+
+def assert_is_local(context, problem, tmp_path):
+    for number in range(4):
+        local_repetition(problem, context, number).save(tmp_path / "local" / str(number))
+        assert folder_bytes(sketch_folder(context) / str(number)) == folder_bytes(
+            tmp_path / "local" / str(number)
+        )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "soft", "partitions", "seed"),
+    [((), False, 2, 0), ((), True, 5, 1), (("train.cost_sensitive=true",), False, 1, 2)],
+)
+def test_repetitions_are_the_local_ones(make_context, tmp_path, overrides, soft, partitions, seed):
+    problem = training_problem(soft=soft)
+    context = trained(make_context, problem, *overrides, partitions=partitions, seed=seed)
+    assert_is_local(context, problem, tmp_path)
+    sketch = Sketch.load(sketch_folder(context))
+    assert np.array_equal(sketch.live, live())
+    rows = read_table(context.spark, context.run, "matchers").collect()
+    assert len(rows) == context.rows["matchers"] == 4 * 20
+    some = next(row for row in rows if (row.member, row.child) == (3, 7))
+    dense = np.zeros(FEATURES, np.float32)
+    dense[some.features] = some.weights
+    identity = as_csr(np.eye(FEATURES, dtype=np.float32))
+    margins = sketch.repetitions[3].margins(identity)[:, 7]
+    assert np.allclose(margins, dense + some.bias, atol=1e-6)
+    loads = read_table(context.spark, context.run, "sub_tree_load").collect()
+    assert sorted(row.member for row in loads) == [0, 1, 2, 3]
+    assert all(row.seconds > 0 and row.peak_bytes > 0 for row in loads)
+
+
+class TroubleError(RuntimeError):
+    pass
+
+
+def test_only_repetitions_that_are_not_finished_are_trained_again(make_context, tmp_path, monkeypatch):
+    problem, whole = training_problem(), repetition_runs_spark.trained_files
+
+    def fails(rows, plan, repetition, folder):
+        if repetition == 2:
+            raise TroubleError
+        return whole(rows, plan, repetition, folder)
+
+    monkeypatch.setattr(repetition_runs_spark, "trained_files", fails)
+    with pytest.raises(TroubleError):
+        trained(make_context, problem)
+    monkeypatch.setattr(repetition_runs_spark, "trained_files", whole)
+    context = make_context(STAGE)
+    finished = len(list(Path(context.fs.local_path(context.run.folder("stages"))).glob("train.repetition-*")))
+    assert finished >= 1
+    context = trained(make_context, problem, seed=3)
+    assert context.notes["repetitions_reused"] == finished
+    assert context.notes["repetitions_trained"] == 4 - finished
+    assert_is_local(context, problem, tmp_path)
+
+    (sketch_folder(context) / "1" / "values.npy").unlink()
+    again = trained(make_context, problem)
+    assert (again.notes["repetitions_reused"], again.notes["repetitions_trained"]) == (3, 1)
+    assert_is_local(again, problem, tmp_path)
+
+
+def test_a_sketch_beside_a_tree_is_an_ensemble(make_context, tmp_path):
+    problem = training_problem()
+    context = trained(make_context, problem, "ensemble.members=1", "ensemble.fusion=normalised")
+    tree = local_model(problem, 0, context.config.train.alone, context.config.augment)
+    tree.searcher.save(tmp_path / "tree")
+    assert folder_bytes(sketch_folder(context).parent / "0") == folder_bytes(tmp_path / "tree")
+    assert_is_local(context, problem, tmp_path)
+    members = {row.member for row in read_table(context.spark, context.run, "matchers").collect()}
+    assert members == {0, 1, 2, 3, 4}
+
+    settings = member_settings(context.config, context.run)
+    opened = Members.load(sketch_folder(context).parent, settings)
+    X = as_csr(problem.X[:20])
+    nothing = Csr(np.zeros(21, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), (20, LABELS))
+    found = opened.predict(X, nothing, beam=5, top_k=5)
+    alone = [
+        tree.searcher.predict(X, beam=5, top_k=5),
+        Sketch.load(sketch_folder(context), settings.mach).predict(X, top_k=5),
+    ]
+    expected = fuse(alone, "normalised", top_k=5)
+    assert np.array_equal(found.labels, expected.labels)
+    assert np.array_equal(found.scores, expected.scores)
+
+
+def test_what_cannot_be_trained_is_refused_before_it_is(make_context):
+    problem = training_problem()
+    with pytest.raises(ConfigError, match=r"mach.buckets is 88 with 88 labels"):
+        trained(make_context, problem, "mach.buckets=88")
+    with pytest.raises(ConfigError, match=r"predict.top_k is 89 with 88 labels"):
+        trained(make_context, problem, "predict.top_k=89")
+    with pytest.raises(InputError, match="a repetition of MACH would take about"):
+        trained(make_context, problem, "train.task_memory_mb=100")

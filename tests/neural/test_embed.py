@@ -1,0 +1,51 @@
+"""Embeddings come in the order of the rows asked for, whatever order the work is done in."""
+
+import numpy as np
+import pytest
+from tiny_model import some_texts
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from xmcspark.neural.embed import embed, embed_texts  # noqa: E402
+from xmcspark.neural.tokens import TokenStore  # noqa: E402
+
+TEXTS = [*some_texts(40), ""]
+
+
+@pytest.fixture
+def tokens(tiny_encoder, tmp_path):
+    return TokenStore.write(tmp_path / "tokens", tiny_encoder, [TEXTS])
+
+
+def test_embeddings_are_those_of_each_text_alone(tiny_encoder, tokens):
+    alone = np.array([tiny_encoder.embed_one(text) for text in TEXTS])
+    for batch in (1, 7, 64):
+        np.testing.assert_allclose(embed(tiny_encoder, tokens, batch=batch), alone, atol=2e-6)
+        np.testing.assert_allclose(embed_texts(tiny_encoder, TEXTS, batch=batch), alone, atol=2e-6)
+
+
+def test_rows_come_in_the_order_asked_for(tiny_encoder, tokens):
+    rows = np.array([5, 40, 0, 5, 17])
+    whole = embed(tiny_encoder, tokens)
+    np.testing.assert_allclose(embed(tiny_encoder, tokens, rows), whole[rows], atol=2e-6)
+    assert embed(tiny_encoder, tokens, np.zeros(0, np.int64)).shape == (0, 64)
+    assert embed_texts(tiny_encoder, []).shape == (0, 64)
+
+
+def test_embedding_leaves_the_encoder_as_it_was_and_drops_nothing(make_tiny, tokens):
+    encoder = make_tiny(dropout=0.5)
+    expected = embed(encoder, tokens)
+    encoder.train()
+    assert (embed(encoder, tokens) == expected).all()
+    assert encoder.training
+    assert not any(weight.grad is not None for weight in encoder.parameters())
+
+
+def test_embeddings_may_be_written_into_a_file_and_are_reported(tiny_encoder, tokens, tmp_path):
+    out = np.lib.format.open_memmap(tmp_path / "e.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 64))
+    told = []
+    assert embed(tiny_encoder, tokens, batch=10, out=out, report=lambda *done: told.append(done)) is out
+    assert (np.load(tmp_path / "e.npy") == embed(tiny_encoder, tokens, batch=10)).all()
+    assert told[-1] == (len(TEXTS), len(TEXTS))
+    assert len(told) == 5

@@ -1,0 +1,52 @@
+"""The benches of memory and latency run, and say what they measured."""
+
+import json
+import sys
+from pathlib import Path
+
+import needs_torch  # noqa: F401
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench import encoder_latency, label_memory
+from xmcspark.corpus.dataset import write_dataset
+from xmcspark.corpus.synthetic import generate
+
+
+def test_a_step_on_labels_is_measured_with_its_table_apart(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])  # where its own processes find the bench
+    file = tmp_path / "found.json"
+    command = ["--labels", "500", "--rows", "64", "--width", "8", "--steps", "2", "--work", str(tmp_path)]
+    assert label_memory.main([*command, "--json", str(file)]) == 0
+    (found,) = json.loads(file.read_text())["results"]
+    assert found["table_mb"] == pytest.approx(500 * (8 + 1 + 2 * 9 + 1) * 4 / 1e6)
+    assert found["private_peak_mb"] >= found["private_before_mb"] > 10
+    assert "| 500 " in capsys.readouterr().out
+
+
+def test_memory_that_was_taken_meanwhile_is_seen():
+    before = label_memory.memory_mb()["private"]
+    with label_memory.MemoryNow() as memory:
+        taken = bytearray(b"x") * 50_000_000
+    assert memory.peaks["private"] > before + 40
+    assert len(taken) == 50_000_000
+
+
+def test_a_bundle_with_an_encoder_is_asked_one_by_one_and_in_batches(tmp_path, tiny_folder, capsys):
+    write_dataset(generate(60, 12, seed=1), tmp_path / "small")
+    file = tmp_path / "found.json"
+    command = ["--encoder", str(tiny_folder), "--data", str(tmp_path / "small"), "--max-length", "16"]
+    assert encoder_latency.main([*command, "--texts", "6", "--json", str(file)]) == 0
+    found = json.loads(file.read_text())
+    assert found["texts"] == 6
+    assert 0 < found["encoder_p50_ms"] < found["p50_ms"] <= found["p99_ms"]
+    assert found["texts_per_s"] > 0
+    assert "| small " in capsys.readouterr().out
+
+
+def test_a_bundle_without_an_encoder_is_refused(tmp_path, capsys):
+    write_dataset(generate(30, 5, seed=1), tmp_path / "small")
+    with pytest.raises(SystemExit):
+        encoder_latency.main(["--bundle", str(tmp_path), "--data", str(tmp_path / "small")])
+    assert "has no encoder" in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""Batches cover every row once, in an order that follows from seed and epoch alone, with little padding."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xmcspark.neural.length_batches import EpochBatches, length_batches
+
+
+@given(
+    lengths=st.lists(st.integers(1, 60), max_size=400),
+    size=st.integers(1, 9),
+    seed=st.integers(0, 3),
+    epoch=st.integers(0, 3),
+)
+def test_every_row_is_in_one_batch(lengths, size, seed, epoch):
+    lengths = np.array(lengths, np.int32)
+    batches = length_batches(lengths, size, seed, epoch)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+    assert sum(len(batch) < size for batch in batches) <= 1
+    assert all((np.diff(lengths[batch]) >= 0).all() for batch in batches)
+    again = length_batches(lengths, size, seed, epoch)
+    assert all((one == other).all() for one, other in zip(batches, again, strict=True))
+
+
+def test_epochs_and_seeds_have_orders_of_their_own():
+    lengths = np.full(200, 5)
+    first, other_epoch, other_seed = (
+        np.concatenate(length_batches(lengths, 8, *which)).tolist() for which in ((1, 0), (1, 1), (2, 0))
+    )
+    assert first != other_epoch
+    assert first != other_seed
+
+
+def test_rows_of_like_length_are_together_but_lengths_come_mixed():
+    lengths = np.random.default_rng(0).integers(3, 60, 5000)
+    batches = length_batches(lengths, 32, 0, 0)
+    padded = sum(len(batch) * lengths[batch].max() for batch in batches)
+    assert padded < 1.1 * lengths.sum()
+    means = [lengths[batch].mean() for batch in batches]
+    assert abs(np.corrcoef(means[:-1], means[1:])[0, 1]) < 0.3, "training should not go from short to long"
+
+
+def test_steps_go_through_one_epoch_after_the_other():
+    lengths, rows = np.arange(1, 41), np.arange(3, 30)
+    batches = EpochBatches(lengths, 4, seed=1, rows=rows)
+    assert batches.per_epoch == 7
+    for epoch in (0, 1):
+        visited = [row for step in range(7) for row in batches.batch(epoch * 7 + step)]
+        assert sorted(visited) == rows.tolist()
+    late = batches.batch(13)
+    assert (EpochBatches(lengths, 4, seed=1, rows=rows).batch(13) == late).all(), "any step, at any time"
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows_make_few_batches(rows):
+    assert len(length_batches(np.ones(rows, np.int32), 4, 0, 0)) == rows

@@ -1,0 +1,64 @@
+"""Settings of UniDEC: every default has a source or a reason, contradictions are told, torch is not needed."""
+
+import subprocess
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from xmcspark.config.setting import declaration_of
+from xmcspark.errors import ConfigError
+from xmcspark.neural import available
+from xmcspark.neural.unidec.settings import UnidecSettings, training_keys
+
+
+def test_defaults_are_those_of_the_paper():
+    found = UnidecSettings()
+    assert (found.positives, found.hard_negatives, found.refresh_epochs) == (3, 6, 5)
+    assert (found.dual_share, found.classifier_share, found.share) == (0.5, 0.5, 0.5)
+    assert (found.head_learning_rate, found.table_learning_rate) == (2e-4, 1e-3)
+    assert found.mined == 30
+
+
+def test_every_setting_says_what_it_means():
+    assert all(declaration_of(field) is not None for field in fields(UnidecSettings))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"heads": ()}, "a list of dual, classifier or both"),
+        ({"heads": ("dual", "dual")}, "a list of dual, classifier or both"),
+        ({"heads": ("tail",)}, "a list of dual, classifier or both"),
+        ({"heads": "dual"}, "a list of dual, classifier or both"),
+        ({"extend": 0.5, "heads": ("dual",)}, "a dual head is extended by a classifier"),
+        ({"space": "dual", "heads": ("classifier",)}, "what is not trained cannot be searched"),
+        ({"glas": 0.1, "heads": ("dual",)}, "it is about the classifier"),
+        ({"reduction": "pal", "pool_size": 100}, "leave one out"),
+        ({"share": 1.5}, "at most"),
+    ],
+)
+def test_contradictions_are_told(changes, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        replace(UnidecSettings(), **changes)
+
+
+def test_settings_are_read_without_torch():
+    code = "import sys, xmcspark.neural.unidec.settings; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_what_is_missing_is_known_before_anything_runs(monkeypatch):
+    monkeypatch.setattr(available, "find_spec", lambda name: None if name == "faiss" else object())
+    asked = UnidecSettings(enabled=True, search="approximate")
+    with pytest.raises(ConfigError, match="method: unidec needs faiss"):
+        available.require_torch("method: unidec", *asked.packages)
+    available.require_torch("method: unidec", *replace(asked, search="auto").packages)
+
+
+def test_which_settings_decide_what_is_learned():
+    keys = training_keys(checked=False)
+    assert {"heads", "positives", "search", "recall"} <= set(keys)
+    assert not {"enabled", "recompute", "texts_at_once", "space"} & set(keys)
+    assert set(training_keys(checked=True)) - set(keys) == {"space"}

@@ -1,0 +1,213 @@
+"""The task: its loss is that of the equations over all embeddings, its gradients reach the rows of the pool and no
+others, its batches and refreshes follow from seed and step."""
+
+from dataclasses import replace
+
+import needs_torch  # noqa: F401
+import numpy as np
+import pytest
+import torch
+from unidec_set import SMALL, first_rows, small_heads, unidec_set
+
+from xmcspark.errors import InputError, StoreError
+from xmcspark.labels.cooccurrence import counted_neighbours
+from xmcspark.neural.embed import embed
+from xmcspark.neural.glas import glas_penalty, glas_targets
+from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
+from xmcspark.neural.unidec.task import UnidecTask
+
+LABELS = 24
+
+
+@pytest.fixture
+def make_task(tmp_path, tiny_encoder):
+    data = unidec_set(tmp_path / "data", tiny_encoder)
+
+    def make(settings=SMALL, heads=None, table=True, **more):
+        heads = heads or small_heads()
+        rows = data.rows_with_labels()
+        own = RowTable.create(LABELS, 12, weights=first_rows()) if table else None
+        more = {"data": data, "folder": tmp_path / "state", "identity": {"of": "test"}} | more
+        return UnidecTask(
+            name="unidec",
+            settings=settings,
+            encoder=tiny_encoder,
+            heads=heads,
+            table=own,
+            rows=rows,
+            steps=30,
+            seed=0,
+            **more,
+        )
+
+    return make
+
+
+def pairs_of(pool):
+    arrays = (pool.row, pool.column, pool.target, pool.one_of_row, pool.one_of_column)
+    return Pairs(*(torch.from_numpy(array) for array in arrays))
+
+
+def test_loss_is_that_of_both_heads_over_the_pool(make_task, tiny_encoder):
+    task = make_task()
+    rows = task.batch(0)
+    found = task.loss(tiny_encoder, rows)
+    pool = task._sampler.pool(task.data.Y, rows, 0, task._refresh[1].mined)
+    E = torch.from_numpy(embed(tiny_encoder, task.data.tokens, rows))
+    Z = torch.from_numpy(embed(tiny_encoder, task.data.label_tokens, pool.labels))
+    W = torch.from_numpy(first_rows()[pool.labels])
+    dual, classifier = task.heads.dual, task.heads.classifier
+    loss = PoolLoss("decoupled-softmax", False, 0.5)
+    expected = 0.5 * loss(dual(E) @ dual(Z).T, pairs_of(pool), dual.temperature)
+    margins = classifier(E) @ W.T
+    scores = margins / classifier.temperature + classifier.offset
+    second = loss(margins, pairs_of(pool), classifier.temperature) + binary_cross_entropy(
+        scores, pairs_of(pool)
+    )
+    torch.testing.assert_close(found, expected + 0.5 * second, atol=1e-4, rtol=1e-4)
+    assert task.pools.average_labels == len(pool.labels)
+
+
+def test_gradient_of_gathered_rows_is_the_dense_gradient(make_task, tiny_encoder):
+    graph, _ = counted_neighbours(make_task().data.Y, 100)
+    task = make_task(replace(SMALL, glas=0.3), heads=small_heads(dual=False), graph=graph)
+    rows = task.batch(0)
+    task.loss(tiny_encoder, rows).backward()
+    (ids, weights, _), *_ = task.table._gatherings
+
+    dense = torch.from_numpy(first_rows()).requires_grad_()
+    pool = task._sampler.pool(task.data.Y, rows, 0, task._refresh[1].mined)
+    E = torch.from_numpy(embed(tiny_encoder, task.data.tokens, rows))
+    head, some = task.heads.classifier, dense[torch.from_numpy(pool.labels)]
+    margins = head(E) @ some.T
+    loss = PoolLoss("decoupled-softmax", False, 0.5)(margins, pairs_of(pool), head.temperature)
+    loss = loss + binary_cross_entropy(margins / head.temperature + head.offset, pairs_of(pool))
+    loss = loss + 0.3 * glas_penalty(some, torch.from_numpy(glas_targets(graph, pool.labels)))
+    loss.backward()
+    whole = np.zeros_like(dense.grad.numpy())
+    whole[ids] = weights.grad.numpy()
+    np.testing.assert_allclose(whole, dense.grad.numpy(), atol=1e-4)
+
+    task.table.step(0.1)
+    moved = np.flatnonzero((task.table.weights != first_rows()).any(axis=1))
+    np.testing.assert_array_equal(moved, pool.labels)
+
+
+def test_all_labels_compete_in_the_classifier_with_pal(make_task, tiny_encoder):
+    task = make_task(replace(SMALL, reduction="pal"), heads=small_heads(dual=False))
+    rows = task.batch(0)
+    found = task.loss(tiny_encoder, rows)
+    (ids, _, _), *_ = task.table._gatherings
+    np.testing.assert_array_equal(ids, task.data.trained_labels)
+    row, column = np.nonzero(task.data.Y.to_scipy()[rows].toarray())
+    E = torch.from_numpy(embed(tiny_encoder, task.data.tokens, rows))
+    head = task.heads.classifier
+    margins = head(E) @ torch.from_numpy(first_rows()).T
+    ones = torch.ones(len(row))
+    pairs = Pairs(torch.from_numpy(row), torch.from_numpy(column), ones, ones.bool(), ones.bool())
+    expected = PoolLoss("decoupled-softmax", False, 0.5)(margins, pairs, head.temperature)
+    expected = expected + binary_cross_entropy(margins / head.temperature + head.offset, pairs)
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-4)
+
+
+def test_one_positive_is_learned_with_pol(make_task, tiny_encoder):
+    values = {}
+    for reduction in ("psl", "pol"):
+        task = make_task(replace(SMALL, reduction=reduction, bce=0.0), heads=small_heads(dual=False))
+        values[reduction] = task.loss(tiny_encoder, task.batch(0)).item()
+        assert task.pools.average_positives >= 1
+    assert values["psl"] != values["pol"]
+
+
+def test_passing_texts_forward_again_changes_nothing_but_memory(make_task, make_tiny):
+    encoder, gradients = make_tiny(dropout=0.2), []
+    encoder.train()
+    for recompute in (False, True):
+        task = make_task(replace(SMALL, recompute=recompute, texts_at_once=5))
+        encoder.zero_grad()
+        rows = task.batch(0)
+        torch.manual_seed(3)
+        task.loss(encoder, rows).backward()
+        gradients.append([w.grad.clone() for w in encoder.parameters() if w.grad is not None])
+    for once, again in zip(*gradients, strict=True):
+        torch.testing.assert_close(once, again)
+
+
+def test_an_instance_that_counts_nothing_changes_nothing(make_task, tiny_encoder):
+    data = make_task().data
+    task = make_task(
+        replace(SMALL, dual_share=1.0, hard_negatives=0, bce=0.0), small_heads(classifier=False), False
+    )
+    rows = task.batch(0)
+    weights = np.ones(len(data), np.float32)
+    weights[rows[8:]] = 0
+    weighed = replace(task, data=replace(data, row_weights=weights))
+    weighed.batch(0)
+    found = weighed.loss(tiny_encoder, rows)
+    weights[rows[8:]] = 5
+    heavier = weighed.loss(tiny_encoder, rows)
+    assert found.item() != pytest.approx(heavier.item())
+    pool = task._sampler.pool(data.Y, rows, 0)
+    E, Z = (
+        torch.from_numpy(embed(tiny_encoder, tokens, some))
+        for tokens, some in ((data.tokens, rows[:8]), (data.label_tokens, pool.labels))
+    )
+    kept = torch.from_numpy(pool.row < 8)
+    pairs = Pairs(*(part[kept] for part in vars(pairs_of(pool)).values()))
+    dual = task.heads.dual
+    expected = PoolLoss("decoupled-softmax", False, 1.0)(dual(E) @ dual(Z).T, pairs, dual.temperature)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_every_instance_is_trained_once_an_epoch_and_clusters_change_with_refreshes(make_task, tiny_encoder):
+    task = make_task(replace(SMALL, refresh_epochs=2))
+    steps = task.steps_per_epoch
+    epochs = [[task.batch(epoch * steps + at) for at in range(steps)] for epoch in range(3)]
+    for batches in epochs:
+        np.testing.assert_array_equal(np.sort(np.concatenate(batches)), task.rows)
+    members = [{frozenset(batch.tolist()) for batch in batches} for batches in epochs]
+    assert members[0] == members[1]
+    assert [b.tolist() for b in epochs[0]] != [b.tolist() for b in epochs[1]]
+    assert members[1] != members[2]  # another seed, another start of the clustering
+    mined = task._refresh[1].mined
+    assert mined.shape == (len(task.data), 4)
+    Y = task.data.Y.to_scipy()
+    for row, labels in enumerate(mined):
+        assert Y[row, labels[labels >= 0]].sum() == 0
+        assert (labels >= 0).all()
+
+
+def test_an_index_mines_what_exact_search_does(make_task, tmp_path):
+    pytest.importorskip("faiss")
+    mined = []
+    for search in ("exact", "approximate"):
+        task = make_task(replace(SMALL, search=search, recall=1.0), folder=tmp_path / search)
+        task.batch(0)
+        mined.append(np.array(task._refresh[1].mined))
+    assert np.mean(mined[0] == mined[1]) > 0.95
+    assert not (tmp_path / "approximate" / "unidec-refreshing").exists()  # the index was for this alone
+
+
+def test_a_resumed_task_finds_its_refresh_and_without_it_says_so(make_task, tiny_encoder):
+    task = make_task()
+    first = task.batch(0)
+    with torch.no_grad():
+        for weight in tiny_encoder.parameters():
+            weight.mul_(1.5)  # training went on
+    again = make_task()
+    np.testing.assert_array_equal(again.batch(0), first)
+    np.testing.assert_array_equal(again._refresh[1].mined, task._refresh[1].mined)
+    with pytest.raises(StoreError, match="refresh-1 is missing"):
+        make_task().batch(task.steps_per_epoch + 1)
+    with pytest.raises(InputError, match="other settings or instances"):
+        make_task(identity={"of": "another"}).batch(0)
+
+
+def test_what_does_not_fit_together_is_refused(make_task):
+    with pytest.raises(InputError, match="belong together"):
+        make_task(table=False)
+    with pytest.raises(InputError, match="no texts"):
+        make_task(data=replace(make_task().data, label_tokens=None))
+    with pytest.raises(InputError, match="before a batch"):
+        make_task().loss(make_task().encoder, np.array([0]))

@@ -1,0 +1,218 @@
+"""Training: every choice of heads learns, a killed run ends as if it had not been killed, a dual encoder is extended
+without made instances, and two processes do what one does."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import needs_torch  # noqa: F401
+import numpy as np
+import pytest
+from tiny_model import open_tiny
+from training_process import gradients
+from unidec_set import QUICK, SMALL, small_heads, unidec_set
+
+from xmcspark.errors import ConfigError, InputError
+from xmcspark.neural.embedder import Embedder
+from xmcspark.neural.processes import Processes
+from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.unidec.first_vectors import first_vectors
+from xmcspark.neural.unidec.task import UnidecTask
+from xmcspark.neural.unidec.train import UnidecTraining
+
+FEW = replace(QUICK, epochs=2.0, checkpoint_every=4)
+
+
+def training(folder, data, settings=SMALL, encoder_settings=FEW, **more):
+    return UnidecTraining(
+        data, encoder_settings, settings, seed=0, folder=folder, identity={"of": "test"}, **more
+    )
+
+
+def weights_of(model):
+    found = {
+        name: weight.detach().numpy().copy() for name, weight in model.encoder.model.state_dict().items()
+    }
+    for number, head in enumerate(model.heads.modules):
+        found |= {f"head {number} {name}": w.detach().numpy().copy() for name, w in head.state_dict().items()}
+    return found | {"table": np.array(model.table)}
+
+
+@pytest.fixture
+def data(tmp_path, tiny_encoder):
+    return unidec_set(tmp_path / "data", tiny_encoder)
+
+
+@pytest.mark.parametrize("heads", [("dual", "classifier"), ("dual",), ("classifier",)])
+def test_instances_that_were_held_out_find_their_labels(heads, data, tiny_encoder, tmp_path):
+    held_out = np.arange(len(data)) % 4 == 0
+    settings = replace(SMALL, heads=heads, refresh_epochs=5)
+    found = []
+    for epochs in (0.0, 20.0 if heads == ("classifier",) else 8.0):
+        how = replace(QUICK, epochs=epochs, validation=0.25)
+        _, (report,) = training(tmp_path / str(epochs), data, settings, how, held_out=held_out).run(
+            tiny_encoder
+        )
+        found.append(report.tuned.validation)
+    assert found[1] >= max(0.6, found[0] + 0.1)
+    assert report.pools.average_positives > 2
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_a_killed_run_ends_as_if_it_had_not_been_killed(data, tiny_folder, tmp_path, monkeypatch):
+    """Killed after a refresh and before the next checkpoint: steps are repeated, the refresh is not."""
+    how = replace(FEW, dropout=0.1)
+    whole, _ = training(tmp_path / "whole", data, encoder_settings=how).run(
+        open_tiny(tiny_folder, dropout=0.1)
+    )
+    batch = UnidecTask.batch
+
+    def dying(task, step):
+        if step == 7:
+            raise KilledError
+        return batch(task, step)
+
+    monkeypatch.setattr(UnidecTask, "batch", dying)
+    with pytest.raises(KilledError):
+        training(tmp_path / "killed", data, encoder_settings=how).run(open_tiny(tiny_folder, dropout=0.1))
+    monkeypatch.setattr(UnidecTask, "batch", batch)
+    resumed, reports = training(tmp_path / "killed", data, encoder_settings=how).run(
+        open_tiny(tiny_folder, dropout=0.1)
+    )
+    assert reports[0].tuned.resumed_at == 4
+    found, expected = weights_of(resumed), weights_of(whole)
+    for name, weight in expected.items():
+        np.testing.assert_array_equal(found[name], weight, err_msg=name)
+
+
+def test_a_dual_encoder_is_extended_by_the_classifier_and_made_instances(
+    data, tiny_encoder, tmp_path, monkeypatch
+):
+    data = replace(data, made=np.arange(len(data)) >= 64)
+    seen = {}
+    batch = UnidecTask.batch
+
+    def noted(task, step):
+        rows = batch(task, step)
+        seen.setdefault(task.name, set()).update(rows.tolist())
+        return rows
+
+    monkeypatch.setattr(UnidecTask, "batch", noted)
+    model, reports = training(tmp_path, data, replace(SMALL, extend=0.5)).run(tiny_encoder)
+    assert [report.task for report in reports] == ["dual", "unidec"]
+    assert [report.tuned.steps for report in reports] == [4, 6]
+    assert seen["dual"] == set(range(64))
+    assert seen["unidec"] == set(range(96))
+    assert model.table is not None
+
+
+def test_the_classifier_starts_from_label_texts_or_at_random(data, tiny_encoder, tmp_path):
+    nothing = replace(QUICK, epochs=0.0)
+    starts = {}
+    for from_text in (True, False):
+        settings = replace(SMALL, start_from_text=from_text)
+        model, _ = training(tmp_path / str(from_text), data, settings, nothing).run(tiny_encoder)
+        starts[from_text] = np.array(model.table)
+    lengths = np.linalg.norm(starts[True], axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-5)
+    assert np.abs(starts[True] - starts[False]).max() > 0.1
+    assert 0.5 < np.linalg.norm(starts[False], axis=1).mean() < 1.5
+
+
+def test_what_was_begun_with_other_settings_is_not_gone_on_with(data, tiny_encoder, tmp_path):
+    training(tmp_path, data).run(tiny_encoder)
+    with pytest.raises(InputError, match="unidec"):
+        training(tmp_path, data, replace(SMALL, positives=1)).run(tiny_encoder)
+
+
+def test_first_vectors_are_made_once(data, tiny_encoder, tmp_path, monkeypatch):
+    head = small_heads().classifier
+    how = {"embedder": Embedder(), "seed": 0, "identity": {"of": "test"}}
+    made = np.array(first_vectors(tmp_path, data, head, tiny_encoder, **how))
+    monkeypatch.setattr(Embedder, "embedded", None)
+    np.testing.assert_array_equal(first_vectors(tmp_path, data, head, tiny_encoder, **how), made)
+    other = first_vectors(tmp_path, data, head, None, **how | {"identity": {"of": "another"}})
+    assert not np.array_equal(other, made)
+
+
+def test_what_one_process_lacks_is_made_by_all():
+    class Pair(Processes):
+        def gather(self, array):
+            return [array, ~array]
+
+    assert Processes().all_have(True)
+    assert not Pair().all_have(True)
+    assert not Pair().all_have(False)
+
+
+def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkeypatch):
+    def full(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(UnidecTask, "_dual_loss", full)
+    with pytest.raises(InputError, match=r"set unidec\.recompute to true"):
+        training(tmp_path, data).run(tiny_encoder)
+
+
+def test_two_processes_have_the_loss_and_the_gradients_of_one(tiny_folder, tmp_path, monkeypatch):
+    """With the same clusters and negatives, which texts embedded in other company might shift by a rounding error."""
+    data, one, two = (tmp_path / name for name in ("data", "one", "two"))
+    unidec_set(data, open_tiny(tiny_folder))
+    alone = gradients(tiny_folder, data, one)
+    for rank in range(2):
+        place = Path(f"process-{rank}", "unidec-refresh-0")
+        shutil.copytree(one / "process-0" / "unidec-refresh-0", two / place)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    here = Path(__file__).parent
+    path = os.pathsep.join(map(str, (here, here.parent, here.parents[2])))
+    command = [sys.executable, str(here / "training_process.py"), tiny_folder, data, two]
+    environment = os.environ | group | {"RANK": "1", "PYTHONPATH": path}
+    for name, value in (group | {"RANK": "0"}).items():
+        monkeypatch.setenv(name, value)
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as other:
+        first = gradients(tiny_folder, data, two)
+        _, complaint = other.communicate(timeout=120)
+    assert other.returncode == 0, complaint
+    second = dict(np.load(two / "gradients-1.npz"))
+    assert set(alone) == set(first) == set(second)
+    for name, gradient in alone.items():
+        size = max(1e-3, np.abs(gradient).max())
+        np.testing.assert_allclose(first[name] / size, gradient / size, atol=1e-3, err_msg=name)
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+def test_labels_without_text_are_refused_and_the_classifier_is_offered(data, tiny_encoder, tmp_path):
+    texts = TokenStore.write(tmp_path / "labels", tiny_encoder, [["cat", ""] * 12])
+    with pytest.raises(
+        InputError, match=r"12 of 24 labels have no text, such as label 1.*heads to \[classifier\]"
+    ):
+        training(tmp_path, replace(data, label_tokens=texts)).run(tiny_encoder)
+    without = replace(data, label_tokens=None)
+    with pytest.raises(InputError, match=r"no texts.*heads to \[classifier\]"):
+        training(tmp_path, without).run(tiny_encoder)
+    model, _ = training(tmp_path, without, replace(SMALL, heads=("classifier",))).run(tiny_encoder)
+    assert model.heads.dual is None
+
+
+def test_more_negatives_than_labels_are_refused_and_more_positives_are_warned_about(
+    data, tiny_encoder, tmp_path, caplog
+):
+    with pytest.raises(ConfigError, match=r"hard_negatives is 24, but only 24 labels.*at most 23"):
+        training(tmp_path, data, replace(SMALL, hard_negatives=24)).run(tiny_encoder)
+    data.check(replace(SMALL, positives=50), tiny_encoder)
+    assert "no instance has more than" in caplog.text
+
+
+def test_parts_of_other_sizes_are_refused(data):
+    with pytest.raises(InputError, match="96 instances x 24 labels, but there are 3 row weights"):
+        replace(data, row_weights=np.ones(3, np.float32))

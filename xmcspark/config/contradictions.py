@@ -1,0 +1,86 @@
+"""What settings of different sections cannot have together: between trees and what stands beside them, about encoders,
+and about trees. Each rule says what contradicts what and how to solve it; all of them are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xmcspark.config.configuration import Config
+
+_FINE_TUNING = ("xr_transformer", "x_transformer", "unidec")
+
+
+def contradictions_of(config: Config) -> list[str]:
+    return list(chain(_of_members(config), _of_encoders(config), _of_unidec(config), _of_trees(config)))
+
+
+def _of_members(config: Config) -> Iterator[str]:
+    trees, mach, unidec = config.ensemble.members, config.mach.enabled, config.unidec.enabled
+    if trees == 0 and not mach and not unidec:
+        yield (
+            "ensemble.members is 0, mach.enabled and unidec.enabled are false: there is nothing to train; set "
+            "ensemble.members to 1"
+        )
+    if trees and config.predict.mode == "routed" and (mach or unidec):
+        beside = "mach.enabled: the sketch" if mach else "unidec.enabled: the index of labels"
+        yield (
+            f"predict.mode is routed with trees and {beside} is searched as a whole, on every node; set predict.mode "
+            "to replicated"
+        )
+    if config.encoder.enabled and mach:
+        yield "encoder.enabled and mach.enabled are both true: a sketch reads TF-IDF only; switch one of them off"
+
+
+def _of_encoders(config: Config) -> Iterator[str]:
+    ways = [f"{name}.enabled" for name in _FINE_TUNING if getattr(config, name).enabled]
+    if len(ways) > 1:
+        yield (
+            f"{' and '.join(ways)} are {'both' if len(ways) == 2 else 'all'} true: an encoder is fine-tuned in one "
+            "way; choose one by method"
+        )
+    if ways and not config.encoder.enabled:
+        yield f"{ways[0]} is true but encoder.enabled is false: there is nothing to fine-tune"
+    if config.x_transformer.enabled and config.ensemble.members != 1:
+        yield (
+            f"ensemble.members is {config.ensemble.members} with x_transformer.enabled: the encoder is fine-tuned on "
+            "the clusters of one tree; set ensemble.members to 1"
+        )
+    if config.encoder.enabled and config.augment.mixup != "none":
+        yield (
+            f"augment.mixup is {config.augment.mixup} with encoder.enabled: a mixture of two texts has no embedding; "
+            "set augment.mixup to none"
+        )
+
+
+def _of_unidec(config: Config) -> Iterator[str]:
+    settings, processes = config.unidec, config.encoder.processes
+    if not settings.enabled:
+        return
+    if config.ensemble.members and config.ensemble.fusion == "average":
+        yield (
+            "ensemble.fusion is average with unidec.enabled and a tree: similarities may be negative, where a label "
+            "that a member did not find (0) would rank above one it found; set ensemble.fusion to normalised or rank"
+        )
+    if settings.batch_size < 2 * processes:
+        yield (
+            f"unidec.batch_size is {settings.batch_size} with encoder.processes {processes}: each process needs at "
+            f"least two queries of a batch; set unidec.batch_size to {2 * processes} or more"
+        )
+
+
+def _of_trees(config: Config) -> Iterator[str]:
+    if config.tree.shape != ():
+        return
+    if config.ensemble.members > 1:
+        yield (
+            f"ensemble.members is {config.ensemble.members} but tree.shape is []: without a tree all members are the "
+            "same; set ensemble.members to 1"
+        )
+    if config.train.negatives != "tfn":
+        yield (
+            f"train.negatives is {config.train.negatives!r} but tree.shape is []: without a tree there are no "
+            "predicted parents; set train.negatives to tfn"
+        )

@@ -1,0 +1,8 @@
+"""The torch stage: text encoders, fine-tuned level by level down a label tree (XR-Transformer), on clusters of labels
+(X-Transformer), or together with label embeddings (UniDEC). Only settings can be imported without torch."""
+
+import os
+
+# Threads of torch that wait by spinning take the cores from whoever has work: on a busy machine a step took ten times
+# as long. Read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -1,0 +1,87 @@
+"""Embeddings of many texts, in batches of like length and always in float32.
+
+Which texts share a batch does not change what is computed, but how matrix products are blocked and so their last bits:
+a text's embedding is the same to about 1e-6 in any company, and the same bits in the same one (same texts, same
+`batch`, any number of processes, one kind of machine and number of threads)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from xmcspark.neural.batch import Batch
+from xmcspark.neural.device import CPU, Device
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.processes import ONE_PROCESS, Processes
+from xmcspark.neural.tokens import TokenStore
+
+
+def embed(
+    encoder: TextEncoder,
+    tokens: TokenStore,
+    rows: np.ndarray | None = None,
+    *,
+    batch: int = 64,
+    device: Device = CPU,
+    processes: Processes = ONE_PROCESS,
+    out: np.ndarray | None = None,
+    report: Callable[[int, int], None] | None = None,
+) -> np.ndarray:
+    """float32 [rows, width]: embeddings of `rows` (None: all) in their order, into `out` (a mapped array, say) if
+    given. Several processes share the work, and each gets all. `report` gets rows done and rows in all."""
+    rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, np.int64)
+    if out is None:
+        out = np.empty((len(rows), encoder.width), np.float32)
+    # The longest first: what does not fit into memory fails at once.
+    order = np.argsort(-tokens.lengths[rows], kind="stable")
+    groups = [order[start : start + batch] for start in range(0, len(order), batch)]
+    own = groups[processes.rank :: processes.world]
+    done = 0
+    with _Inference(encoder, device) as inference:
+        for group in own:
+            out[group] = inference(tokens.batch(rows[group]))
+            done += len(group)
+            if report is not None:
+                report(min(done * processes.world, len(rows)), len(rows))
+    if processes.world > 1:
+        places = np.concatenate([np.zeros(0, np.int64), *own])
+        everyone = zip(processes.gather(places), processes.gather(out[places]), strict=True)
+        for where, found in everyone:
+            out[where] = found
+    return out
+
+
+def embed_texts(
+    encoder: TextEncoder, texts: list[str], *, batch: int = 64, device: Device = CPU
+) -> np.ndarray:
+    """float32 [texts, width]: as `embed`, of texts in memory (one Arrow batch, say)."""
+    tokenised = encoder.tokenize(texts)
+    order = np.argsort([-len(row) for row in tokenised], kind="stable")
+    out = np.empty((len(texts), encoder.width), np.float32)
+    with _Inference(encoder, device) as inference:
+        for start in range(0, len(order), batch):
+            group = order[start : start + batch]
+            out[group] = inference(Batch.of([tokenised[row] for row in group], encoder.pad))
+    return out
+
+
+class _Inference:
+    """An encoder on a device, without gradients and dropout; in the mode it was in, afterwards."""
+
+    def __init__(self, encoder: TextEncoder, device: Device) -> None:
+        self._encoder, self._device, self._training = encoder, device, encoder.training
+
+    def __enter__(self) -> _Inference:
+        self._encoder.to(self._device.torch)
+        self._encoder.eval()
+        return self
+
+    def __call__(self, tokens: Batch) -> np.ndarray:
+        with torch.inference_mode():
+            found: np.ndarray = self._encoder(tokens).cpu().numpy()
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        self._encoder.train(self._training)

@@ -1,0 +1,205 @@
+"""The stage `encode`: fine-tunes a text encoder and embeds all instances with it. What torch needs goes to a folder
+that is worked on by the driver, or by processes on executors (fine_tuning_job.py); then every executor embeds its share
+of the instances. Without an encoder it leaves an empty table."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xmcspark.config.configuration import Config
+from xmcspark.matchers.settings import TrainSettings
+from xmcspark.neural.available import require_torch
+from xmcspark.neural.embeddings_spark import ENCODER, write_embeddings
+from xmcspark.neural.unidec.settings import training_keys
+from xmcspark.store.filesystem import joined
+from xmcspark.store.progress import tell
+from xmcspark.store.session import threads_of_few
+from xmcspark.store.side_files import local_copy
+from xmcspark.store.stage import Context, Stage
+from xmcspark.text.features_spark import LOOKUP
+
+if TYPE_CHECKING:
+    from xmcspark.neural.encoder import TextEncoder
+    from xmcspark.neural.fine_tuning_job import FineTuningJob
+    from xmcspark.neural.progress import Progress
+
+log = logging.getLogger(__name__)
+
+# Folder: how fine-tuning went, X-Transformer's cluster matcher, UniDEC's heads and the classifier's label vectors.
+OUTCOME = "encode"
+
+
+def encode(context: Context) -> None:
+    for folder in (OUTCOME, ENCODER):
+        context.fs.delete(context.folder(folder))
+    if not context.config.encoder.enabled:
+        context.write_few("embeddings", [])
+        context.note(width=0)
+        return
+    require_torch(f"method: {context.config.method}", *context.config.unidec.packages)
+    encoder = _pretrained(context)
+    with _work_folder(context) as work:
+        history = _fine_tuned(context, encoder, work)
+        _keep(context, work)
+    tell("encode", "embedding texts")
+    rows = write_embeddings(context)
+    parts = [*history.get("levels", ()), *history.get("tasks", ())]
+    context.note(
+        width=encoder.width,
+        rows=rows,
+        fine_tuning_seconds=round(sum(part["seconds"] for part in parts), 1),
+        **history,
+    )
+
+
+def _pretrained(context: Context) -> TextEncoder:
+    """The encoder to start from: a folder here, a name on the hub, or a folder of any filesystem that Spark reads."""
+    from xmcspark.neural.encoder import TextEncoder
+
+    settings = context.config.encoder
+    model = str(local_copy(context.fs, settings.model)) if "://" in settings.model else settings.model
+    return TextEncoder.open(
+        model, pooling=settings.pooling, max_length=settings.max_length, dropout=settings.dropout
+    )
+
+
+@contextmanager
+def _work_folder(context: Context) -> Iterator[Path]:
+    """A folder on this disk that a killed run finds again: in the run's scratch, or on another filesystem as a copy of
+    what was begun there. It goes when its work is done."""
+    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
+    local = context.fs.local_path(uri)
+    work = Path(local or tempfile.mkdtemp(prefix="xmcspark-encode-"))
+    work.mkdir(parents=True, exist_ok=True)
+    if local is None and context.fs.exists(uri):
+        shutil.rmtree(work)
+        context.fs.download(uri, work)
+    try:
+        yield work
+    finally:
+        if local is None:
+            shutil.rmtree(work, ignore_errors=True)
+    context.fs.delete(uri)
+
+
+def _fine_tuned(context: Context, encoder: TextEncoder, work: Path) -> dict[str, Any]:
+    """Has the folder filled, if no earlier attempt did, and worked on; what came of it."""
+    from xmcspark.neural.distributed_spark import run_on_executors
+    from xmcspark.neural.fine_tuning_job import SETTINGS, run_job
+
+    if not (work / SETTINGS).exists():
+        tell("encode", "texts as tokens")
+        _fill(context, encoder, work)
+    tell("encode", "fine-tuning")
+    if context.config.encoder.processes > 1:
+        return run_on_executors(context, work)
+    return run_job(work, report=_told, kept=lambda: _copied(context, work))
+
+
+def _fill(context: Context, encoder: TextEncoder, work: Path) -> None:
+    """The settings last: a folder that has them is complete."""
+    from xmcspark.neural import training_export_spark as export
+    from xmcspark.neural.fine_tuning_job import PRETRAINED
+    from xmcspark.neural.fine_tuning_ways import LABELS, TRAINING
+
+    job = _job(context)
+    encoder.save(work / PRETRAINED)
+    if job.unidec.enabled:
+        export.export_unidec_data(context, encoder, work / TRAINING, work / LABELS)
+    else:
+        export.export_training_set(context, encoder, work / TRAINING, job.threads)
+    if job.x_transformer.enabled and job.x_transformer.indexer == "text-emb":
+        export.export_label_texts(context, encoder, work / LABELS)
+    job.save(work)
+
+
+def _job(context: Context) -> FineTuningJob:
+    from xmcspark.neural.fine_tuning_job import FineTuningJob
+
+    config = context.config
+    local = (context.spark.sparkContext.master or "").startswith("local")
+    on_executors = config.encoder.processes > 1
+    threads = (
+        threads_of_few(context.spark, config.encoder.processes) if local or on_executors else os.cpu_count()
+    )
+    return FineTuningJob(
+        config.encoder,
+        config.xr_transformer,
+        config.x_transformer,
+        config.train.alone,
+        config.seed,
+        threads or 1,
+        context.key,
+        config.unidec,
+    )
+
+
+def _told(progress: Progress) -> None:
+    tell("encode", str(progress))
+
+
+def _copied(context: Context, work: Path) -> None:
+    """Keeps what was begun where a driver that was killed does not lose it."""
+    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
+    if context.fs.local_path(uri) is None:
+        context.fs.delete(uri)
+        context.fs.upload(work, uri)
+
+
+def _keep(context: Context, work: Path) -> None:
+    from xmcspark.neural.fine_tuning_job import ENCODER as FINE_TUNED
+    from xmcspark.neural.fine_tuning_job import HISTORY
+    from xmcspark.neural.fine_tuning_ways import HEAD, UNIDEC
+
+    context.fs.upload(work / FINE_TUNED, context.folder(ENCODER))
+    context.fs.upload(work / HISTORY, joined(context.folder(OUTCOME), HISTORY))
+    for beside in (HEAD, UNIDEC):
+        if (work / beside).exists():
+            context.fs.upload(work / beside, joined(context.folder(OUTCOME), beside))
+
+
+# Where and how torch works, not what it learns.
+_LAYOUT = ("enabled", "device", "processes", "checkpoint_every", "embed_batch")
+
+
+def _deciding_keys(config: Config) -> tuple[str, ...]:
+    """Settings that decide the embeddings; none without an encoder."""
+    if not config.encoder.enabled:
+        return ()
+    encoder = tuple(f"encoder.{field.name}" for field in fields(config.encoder) if field.name not in _LAYOUT)
+    if config.unidec.enabled:
+        method = tuple(
+            f"unidec.{name}" for name in ("enabled", *training_keys(config.encoder.validation > 0))
+        )
+        return (*encoder, *method, "augment.weight", "seed")
+    if config.x_transformer.enabled:  # what its rankers read and how clusters are found is for train
+        method = tuple(f"x_transformer.{name}" for name in ("enabled", "indexer", "clusters", "recluster"))
+    else:
+        solved = (f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
+        method = ("xr_transformer", *solved)
+    return (*encoder, *method, "augment.weight", "augment.negatives", "seed")
+
+
+def _written(config: Config) -> tuple[str, ...]:
+    return _WRITES if config.encoder.enabled else ("embeddings",)
+
+
+_WRITES = ("embeddings", f"{ENCODER}/", f"{OUTCOME}/")
+STAGE = Stage(
+    "encode",
+    1,
+    ("encoder.enabled",),
+    reads=("instances", "augmented", "labels", f"{LOOKUP}/"),
+    writes=_WRITES,
+    run=encode,
+    writes_of=_written,
+    more_keys_of=_deciding_keys,
+)

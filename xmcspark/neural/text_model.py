@@ -1,0 +1,161 @@
+"""X-Transformer and XR-Transformer from texts to a model on one machine, without Spark: the encoder is fine-tuned,
+texts become TF-IDF and embeddings, and the linear matchers are trained on both. The stages on Spark do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xmcspark.labels.features import pifa
+from xmcspark.matchers.model import TreeModel
+from xmcspark.matchers.predictions import Predictions
+from xmcspark.matchers.settings import TrainSettings
+from xmcspark.matchers.targets import check_targets
+from xmcspark.matchers.train import train_matchers
+from xmcspark.neural.device import CPU, Device, chosen_device, torch_threads
+from xmcspark.neural.embed import embed, embed_texts
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.fine_tuning_job import ENCODER, PRETRAINED, FineTuningJob, run_job
+from xmcspark.neural.fine_tuning_ways import HEAD, LABELS, TRAINING
+from xmcspark.neural.progress import Report
+from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
+from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.training_set import TrainingSet, tokens_folder
+from xmcspark.sparse.csr import Csr, with_dense
+from xmcspark.text.tfidf import Tfidf
+from xmcspark.tree.build import build_tree
+from xmcspark.tree.label_tree import LabelTree
+from xmcspark.tree.params import TreeParams
+
+_PORTION = 4096
+
+
+@dataclass(frozen=True)
+class TextModelSettings:
+    """How a model of texts is trained; the method is the one of the two sections that is enabled."""
+
+    encoder: EncoderSettings
+    xr_transformer: XrTransformerSettings = field(default_factory=lambda: XrTransformerSettings(enabled=True))
+    x_transformer: XTransformerSettings = field(default_factory=XTransformerSettings)
+    tree: TreeParams = field(default_factory=TreeParams)
+    train: TrainSettings = field(default_factory=TrainSettings)
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """Texts to labels, by what their words and what their embeddings say."""
+
+    tfidf: Tfidf
+    encoder: TextEncoder
+    model: TreeModel
+    device: Device = CPU
+
+    def rows(self, texts: Sequence[str]) -> Csr:
+        """Texts as the matchers see them (paper 4, eq. 10)."""
+        return with_dense(self.tfidf.rows(texts), embed_texts(self.encoder, list(texts), device=self.device))
+
+    def predict(
+        self, texts: Sequence[str], *, beam: int = 10, top_k: int = 10, threads: int = 1
+    ) -> Predictions:
+        return self.model.predict(self.rows(texts), beam=beam, top_k=top_k, threads=threads)
+
+
+def train_text_model(
+    texts: Sequence[str],
+    Y: Any,
+    settings: TextModelSettings,
+    *,
+    folder: Path,
+    tfidf: Tfidf | None = None,
+    label_texts: Sequence[str] | None = None,
+    relevance: np.ndarray | None = None,
+    row_keys: np.ndarray | None = None,
+    row_weights: np.ndarray | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    report: Report | None = None,
+) -> TextModel:
+    """A model of texts and their labels (targets Y, one row a text).
+
+    `folder` keeps what fine-tuning needs to go on if it is killed: called again with the same arguments, it does.
+    `tfidf`: fitted already; else fitted to these texts. `label_texts`: by label id, for x_transformer.indexer:
+    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights` as `TrainingSet` has them."""
+    tfidf = tfidf or Tfidf().fit(texts)
+    Y = check_targets(Y, len(texts))
+    job = FineTuningJob(
+        settings.encoder,
+        settings.xr_transformer,
+        settings.x_transformer,
+        settings.train,
+        seed,
+        threads,
+        identity=f"{len(texts)} texts, seed {seed}",
+    )
+    keys = np.arange(len(texts), dtype=np.int64) if row_keys is None else row_keys
+    data = _exported(folder, job, texts, tfidf.rows(texts), Y, label_texts, (keys, relevance, row_weights))
+    run_job(folder, report=report)
+    return ranked(data, tfidf, settings, folder, seed=seed, threads=threads)
+
+
+def _exported(
+    folder: Path,
+    job: FineTuningJob,
+    texts: Sequence[str],
+    X: Csr,
+    Y: Csr,
+    label_texts: Sequence[str] | None,
+    of_rows: tuple[np.ndarray, np.ndarray | None, np.ndarray | None],
+) -> TrainingSet:
+    """Fills the folder that fine-tuning works on."""
+    e = job.encoder
+    encoder = TextEncoder.open(e.model, pooling=e.pooling, max_length=e.max_length, dropout=e.dropout)
+    encoder.save(folder / PRETRAINED)
+    tokens = TokenStore.write(tokens_folder(folder / TRAINING), encoder, _portions(texts))
+    keys, relevance, row_weights = of_rows
+    data = TrainingSet(X, Y, tokens, keys, relevance, row_weights)
+    data.save(folder / TRAINING)
+    if label_texts is not None:
+        TokenStore.write(folder / LABELS, encoder, _portions(label_texts))
+    job.save(folder)
+    return data
+
+
+def _portions(texts: Sequence[str]) -> Any:
+    return (list(texts[at : at + _PORTION]) for at in range(0, len(texts), _PORTION))
+
+
+def ranked(
+    data: TrainingSet,
+    tfidf: Tfidf,
+    settings: TextModelSettings,
+    folder: Path,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+) -> TextModel:
+    """The model whose encoder was fine-tuned in a folder: the tree and its matchers on TF-IDF and embeddings."""
+    encoder, device = TextEncoder.load(folder / ENCODER), chosen_device(settings.encoder)
+    with torch_threads(threads):
+        E = embed(encoder, data.tokens, batch=settings.encoder.embed_batch, device=device)
+    X = data.with_embeddings(E)
+    weights = data.row_weights
+    how: dict[str, Any] = {
+        "row_keys": data.row_keys,
+        "row_weights": None if weights is None else weights[:, 0],
+        "row_negatives": None if weights is None else weights[:, 1] / weights[:, 0],
+        "relevance": data.costs if settings.train.cost_sensitive else None,
+        "threads": threads,
+    }
+    train = replace(settings.train, seed=seed)
+    if settings.x_transformer.enabled:
+        tree = LabelTree.load(folder / HEAD / "tree")
+        if settings.x_transformer.matching == "neural":
+            how["given"] = TreeModel.load(folder / HEAD / "matcher").matchers
+        how["inputs"] = settings.x_transformer.ranker_input
+    else:
+        tree = build_tree(pifa(X, data.Y, threads=threads), settings.tree, seed=seed, threads=threads)
+    return TextModel(tfidf, encoder, train_matchers(X, data.Y, tree, train, **how), device)

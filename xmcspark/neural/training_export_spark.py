@@ -1,0 +1,186 @@
+"""What fine-tuning reads, from tables to a folder on the driver's disk: texts as tokens, targets and, for methods that
+read them, TF-IDF rows of the training instances, in the order of their keys, whatever the partitions were. In the
+driver's memory are their texts and sparse rows. Label texts that cannot be used are refused before any other work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from xmcspark.errors import InputError
+from xmcspark.labels.training_rows_spark import vectorized_rows
+from xmcspark.matchers.targets import select
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.training_set import TrainingSet, tokens_folder
+from xmcspark.neural.unidec.data import WITHOUT_TEXTS, UnidecData, instance_tokens
+from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
+from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.row_hash import text_hashes
+from xmcspark.store.side_files import local_copy
+from xmcspark.store.stage import Context
+from xmcspark.text.features_spark import LOOKUP
+from xmcspark.text.tfidf import Tfidf
+
+_READ = ("id", "split", "text", "labels", "targets", "relevance", "row_hash")
+_ROWS = "row_key bigint, row_hash bigint, text string, labels array<int>, targets array<float>, relevance array<float>"
+_NAMES = ("row_key", "row_hash", "text", "labels", "targets", "relevance")
+_PORTION = 4096  # texts that are tokenised together
+_TEXTS = "texts"
+
+
+def export_training_set(context: Context, encoder: TextEncoder, folder: Path, threads: int) -> TrainingSet:
+    """Writes the training set of a run into a folder."""
+    rows = _training_rows(context)
+    tokens = TokenStore.write(tokens_folder(folder), encoder, _portions(rows["text"]))
+    X = Tfidf.load(local_copy(context.fs, context.folder(LOOKUP)), threads=threads).rows(
+        rows["text"].combine_chunks()
+    )
+    labels = read_labels(context)
+    Y, kept = _targets(rows, labels)
+    costs = csr_of_lists(rows["labels"], rows["relevance"], labels.size, "labels")
+    data = TrainingSet(
+        X=X,
+        Y=select(Y, kept),
+        tokens=tokens,
+        row_keys=rows["row_key"].to_numpy(),
+        relevance=select(costs, kept).data,
+        row_weights=_row_weights(context, rows["targets"]),
+    )
+    data.save(folder)
+    return data
+
+
+def export_unidec_data(
+    context: Context, encoder: TextEncoder, folder: Path, labels_folder: Path
+) -> UnidecData:
+    """Writes what UniDEC learns from: instances into one folder, label texts, where they are used, into another. Rows
+    that augmentation made are marked, and count `augment.weight`."""
+    settings, labels = context.config.unidec, read_labels(context)
+    settings.check_labels(int(labels.active.sum()))
+    if "dual" in settings.heads:
+        _check_texts(labels)
+    label_tokens = None
+    if "dual" in settings.heads or (settings.start_from_text and any(labels.by_id())):
+        label_tokens = write_label_tokens(labels, encoder, labels_folder)
+    rows = _training_rows(context)
+    Y, kept = _targets(rows, labels)
+    weights, made = _row_weights(context, rows["targets"]), pc.is_valid(rows["targets"]).to_numpy()
+    data = UnidecData(
+        Y=select(Y, kept),
+        tokens=TokenStore.write(instance_tokens(folder), encoder, _portions(rows["text"])),
+        label_tokens=label_tokens,
+        row_weights=None if weights is None else np.ascontiguousarray(weights[:, 0]),
+        made=made if made.any() else None,
+        row_keys=rows["row_key"].to_numpy(),
+    )
+    data.save(folder)
+    return data
+
+
+def _targets(rows: pa.Table, labels: LabelColumns) -> tuple[Csr, np.ndarray]:
+    """(Y of all labels, which of its entries are of active ones)."""
+    Y = csr_of_targets(rows["labels"], rows["targets"], labels.size)
+    kept = labels.live()[Y.indices]
+    if not kept.any():
+        raise InputError("no training instance has a label that is active: there is nothing to fine-tune on")
+    return Y, kept
+
+
+def _check_texts(labels: LabelColumns) -> None:
+    """That there is a text for each label that the dual head is to be trained on."""
+    texts = labels.texts.combine_chunks().filter(pa.array(labels.active))
+    without = pc.sum(pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts.fill_null(""))), 0)).as_py() or 0
+    if without:
+        raise InputError(
+            f"{without} of {len(texts)} labels have no text, and the dual head compares with texts: {WITHOUT_TEXTS}"
+        )
+
+
+def _training_rows(context: Context) -> pa.Table:
+    """In the order of training. Executors write them, the driver reads what they wrote."""
+    uri = context.scratch(_TEXTS)
+    vectorized_rows(context).map(_READ, _of_training, _ROWS).write.mode("overwrite").parquet(uri)
+    table = pq.read_table(local_copy(context.fs, uri), columns=list(_NAMES))
+    context.fs.delete(uri)
+    if not table.num_rows:
+        raise InputError("there are no training instances: nothing to fine-tune the encoder on")
+    order = np.lexsort((table["row_hash"].to_numpy(), table["row_key"].to_numpy()))
+    return table.take(order)
+
+
+def _of_training(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = batch.filter(pc.equal(batch.column("split"), "train"))
+        columns = {"row_key": pa.array(text_hashes(rows.column("id")), pa.int64())}
+        columns |= {name: rows.column(name) for name in _NAMES if name != "row_key"}
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def _portions(texts: pa.ChunkedArray) -> Iterator[list[str]]:
+    for start in range(0, len(texts), _PORTION):
+        yield [text or "" for text in texts[start : start + _PORTION].to_pylist()]
+
+
+class LabelColumns(NamedTuple):
+    """The table labels, as far as training needs it, in any order."""
+
+    ids: np.ndarray
+    active: np.ndarray  # bool
+    texts: pa.ChunkedArray
+
+    @property
+    def size(self) -> int:
+        return int(self.ids.max(initial=-1)) + 1
+
+    def live(self) -> np.ndarray:
+        """bool by label id: whether it is active."""
+        live = np.zeros(self.size, bool)
+        live[self.ids[self.active]] = True
+        return live
+
+    def by_id(self) -> list[str]:
+        """Texts; empty ones where there are none."""
+        texts = [""] * self.size
+        for label, text in zip(self.ids.tolist(), self.texts.to_pylist(), strict=True):
+            texts[label] = text or ""
+        return texts
+
+
+def read_labels(context: Context) -> LabelColumns:
+    files = local_copy(context.fs, context.run.table("labels"))
+    table = ds.dataset(files, format="parquet").to_table(columns=["id", "active", "text"])
+    return LabelColumns(table["id"].to_numpy(), table["active"].to_numpy(zero_copy_only=False), table["text"])
+
+
+def export_label_texts(context: Context, encoder: TextEncoder, folder: Path) -> None:
+    """Tokens of the labels' texts, by label id, for X-Transformer's clusters."""
+    labels = read_labels(context)
+    if not any(labels.by_id()):
+        raise InputError(
+            "x_transformer.indexer is text-emb, and no label of this corpus has a text: give them (input.labels with a "
+            "column text, or ingest.columns.label_text for logs), or use pifa-tfidf"
+        )
+    write_label_tokens(labels, encoder, folder)
+
+
+def write_label_tokens(labels: LabelColumns, encoder: TextEncoder, folder: Path) -> TokenStore:
+    """By label id; labels without text have the tokens of an empty one."""
+    texts = labels.by_id()
+    portions = (texts[at : at + _PORTION] for at in range(0, len(texts), _PORTION))
+    return TokenStore.write(folder, encoder, portions)
+
+
+def _row_weights(context: Context, targets: pa.ChunkedArray) -> np.ndarray | None:
+    weights = context.config.augment.weights
+    made = pc.is_valid(targets).to_numpy()
+    if weights == (1.0, 1.0) or not made.any():
+        return None
+    return np.where(made[:, None], np.array(weights, np.float32), np.float32(1))

@@ -1,0 +1,102 @@
+"""What the torch stage learns from, as plain arrays in a folder: TF-IDF rows, targets and tokenised texts of the
+training instances. Made once from the tables; every process that fine-tunes opens it by memory map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from xmcspark.errors import InputError
+from xmcspark.labels.draws import streams, uniform
+from xmcspark.neural.tokens import TokenStore
+from xmcspark.sparse.csr import Csr, with_dense
+from xmcspark.store.arrays import load_arrays, save_arrays
+
+_KIND, _VERSION = "training set", 1
+_TOKENS = "tokens"
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Training instances, one a row, in the order of row_keys."""
+
+    X: Csr  # TF-IDF; rows of length 1
+    Y: Csr  # targets by label id, above 0 and at most 1
+    tokens: TokenStore
+    row_keys: np.ndarray  # int64: what random choices about a row follow from
+    relevance: np.ndarray | None = None  # float32, of each entry of Y
+    row_weights: np.ndarray | None = None  # float32 [rows, 2], as `Trainer` has them
+
+    def __post_init__(self) -> None:
+        rows = self.X.shape[0]
+        sizes = {self.Y.shape[0], len(self.tokens), len(self.row_keys), rows}
+        if self.row_weights is not None:
+            sizes.add(len(self.row_weights))
+        if sizes != {rows} or not rows:
+            raise InputError(
+                f"a training set needs as many rows everywhere, and at least one: {sorted(sizes)}"
+            )
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def costs(self) -> Csr:
+        """Relevance of labels; 1 each if nothing is known."""
+        values = np.ones(self.Y.nnz, np.float32) if self.relevance is None else self.relevance
+        return Csr(self.Y.indptr, self.Y.indices, values, self.Y.shape)
+
+    def held_out(self, share: float, seed: int) -> np.ndarray:
+        """bool: rows that the encoder is checked on; made ones (of weights below or above 1) are always trained on."""
+        drawn = uniform(streams(seed, "rows held out of fine-tuning", self.row_keys)) < share
+        return drawn if self.row_weights is None else drawn & (self.row_weights == 1).all(axis=1)
+
+    def with_embeddings(self, E: np.ndarray) -> Csr:
+        """Φ_cat (paper 4, eq. 10): TF-IDF and embeddings, each of length 1."""
+        return with_dense(self.X, E)
+
+    def save(self, folder: Path) -> None:
+        """Writes all but the tokens, which lie in `tokens_folder(folder)` already."""
+        arrays = {
+            f"{name}.{part}": getattr(matrix, part)
+            for name, matrix in (("X", self.X), ("Y", self.Y))
+            for part in ("indptr", "indices", "data")
+        }
+        arrays["row_keys"] = self.row_keys
+        if self.relevance is not None:
+            arrays["relevance"] = self.relevance
+        if self.row_weights is not None:
+            arrays["row_weights"] = self.row_weights
+        header = {"features": self.X.shape[1], "labels": self.Y.shape[1]}
+        save_arrays(folder, _KIND, _VERSION, header, arrays)
+
+    @staticmethod
+    def load(folder: Path) -> TrainingSet:
+        header, arrays = load_arrays(folder, _KIND, _VERSION)
+
+        def matrix(name: str, columns: int) -> Csr:
+            indptr, indices, data = (arrays[f"{name}.{part}"] for part in ("indptr", "indices", "data"))
+            return Csr(indptr, indices, data, (len(indptr) - 1, columns))
+
+        return TrainingSet(
+            matrix("X", int(header["features"])),
+            matrix("Y", int(header["labels"])),
+            TokenStore.open(tokens_folder(folder)),
+            arrays["row_keys"],
+            arrays.get("relevance"),
+            arrays.get("row_weights"),
+        )
+
+
+def tokens_folder(folder: Path) -> Path:
+    """Where the tokens of a training set lie."""
+    return folder / _TOKENS
+
+
+def embeddings_alone(E: np.ndarray) -> Csr:
+    """Embeddings as rows of X, with no sparse columns before them."""
+    rows = len(E)
+    nothing = np.zeros(rows + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return Csr(*nothing, (rows, E.shape[1]), np.ascontiguousarray(E, np.float32))

@@ -1,0 +1,131 @@
+"""What UniDEC learns from: targets of instances, and the tokenised texts of instances and of labels, as plain arrays in
+a folder that every process maps. Decides, before anything is trained, whether there is enough of it for what the
+settings ask."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from xmcspark.errors import InputError
+from xmcspark.labels.draws import streams, uniform
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.unidec.settings import UnidecSettings
+from xmcspark.sparse.csr import Csr
+from xmcspark.store.arrays import load_arrays, save_arrays
+
+log = logging.getLogger(__name__)
+
+_KIND, _VERSION = "training set of UniDEC", 1
+_TOKENS = "tokens"
+
+
+@dataclass(frozen=True)
+class UnidecData:
+    """Instances, one a row, and labels, one a column of Y. All of it may be mapped."""
+
+    Y: Csr  # targets, above 0 and at most 1
+    tokens: TokenStore  # of the instances
+    label_tokens: TokenStore | None = None  # of all labels, by id; None where labels have no texts
+    row_weights: np.ndarray | None = None  # float32 [rows]: how much an instance counts
+    made: np.ndarray | None = None  # bool [rows]: instances that augmentation made
+    row_keys: np.ndarray | None = (
+        None  # int64 [rows]: what random choices about a row follow from; None: its number
+    )
+
+    def __post_init__(self) -> None:
+        rows, labels = self.Y.shape
+        for name, part, count in (
+            ("texts of instances", self.tokens, rows),
+            ("texts of labels", self.label_tokens, labels),
+            ("row weights", self.row_weights, rows),
+            ("marks of made instances", self.made, rows),
+            ("row keys", self.row_keys, rows),
+        ):
+            if part is not None and len(part) != count:
+                raise InputError(f"Y is {rows} instances x {labels} labels, but there are {len(part)} {name}")
+
+    def __len__(self) -> int:
+        return self.Y.shape[0]
+
+    @cached_property
+    def trained_labels(self) -> np.ndarray:
+        """int64, increasing: labels that some instance has. The others cannot be learned, only found by their texts."""
+        seen = np.zeros(self.Y.shape[1], bool)
+        seen[self.Y.indices] = True
+        return np.flatnonzero(seen)
+
+    def rows_with_labels(self) -> np.ndarray:
+        """int64: instances that something can be learned from."""
+        return np.flatnonzero(np.diff(self.Y.indptr) > 0)
+
+    def check(self, settings: UnidecSettings, encoder: TextEncoder) -> None:
+        """ConfigError or InputError, with the remedy, if the settings cannot be followed with this data."""
+        if not len(self.trained_labels):
+            raise InputError("no instance has a label: there is nothing to learn")
+        if "dual" in settings.heads:
+            self._check_texts(encoder)
+        settings.check_labels(len(self.trained_labels))
+        for warning in self.warnings(settings):
+            log.warning("%s", warning)
+
+    def warnings(self, settings: UnidecSettings) -> list[str]:
+        """What the settings ask for and this data does not have, where training goes on with what there is."""
+        most = int(np.diff(self.Y.indptr).max(initial=0))
+        if settings.positives <= most:
+            return []
+        return [
+            f"unidec.positives is {settings.positives}, but no instance has more than {most} labels: all of them are "
+            "taken"
+        ]
+
+    def _check_texts(self, encoder: TextEncoder) -> None:
+        if self.label_tokens is None:
+            raise InputError(f"labels have no texts, which the dual head compares with: {WITHOUT_TEXTS}")
+        empty = len(encoder.tokenize([""])[0])
+        without = self.trained_labels[self.label_tokens.lengths[self.trained_labels] <= empty]
+        if len(without):
+            raise InputError(
+                f"{len(without)} of {len(self.trained_labels)} labels have no text, such as label {without[0]}, and "
+                f"the dual head compares with texts: {WITHOUT_TEXTS}"
+            )
+
+    def held_out(self, share: float, seed: int) -> np.ndarray:
+        """bool [rows]: instances that the model is checked on; made ones are always trained on."""
+        keys = np.arange(len(self), dtype=np.int64) if self.row_keys is None else self.row_keys
+        drawn = uniform(streams(seed, "rows held out of fine-tuning", keys)) < share
+        return drawn if self.made is None else drawn & ~self.made
+
+    def save(self, folder: Path) -> None:
+        """Writes all but the tokens: those of instances lie in `instance_tokens(folder)` already, those of labels
+        wherever they were made."""
+        arrays = {f"Y.{part}": getattr(self.Y, part) for part in ("indptr", "indices", "data")}
+        more = {name: getattr(self, name) for name in _BY_ROW}
+        arrays |= {name: array for name, array in more.items() if array is not None}
+        save_arrays(folder, _KIND, _VERSION, {"labels": self.Y.shape[1]}, arrays)
+
+    @staticmethod
+    def load(folder: Path, label_tokens: TokenStore | None = None) -> UnidecData:
+        """What `save` has written, mapped."""
+        header, arrays = load_arrays(folder, _KIND, _VERSION)
+        indptr, indices, data = (arrays[f"Y.{part}"] for part in ("indptr", "indices", "data"))
+        Y = Csr(indptr, indices, data, (len(indptr) - 1, int(header["labels"])))
+        more = {name: arrays.get(name) for name in _BY_ROW}
+        return UnidecData(Y, TokenStore.open(instance_tokens(folder)), label_tokens, **more)
+
+
+WITHOUT_TEXTS = (
+    "set unidec.heads to [classifier], which needs none, or give the labels texts (input.labels with a column text, or "
+    "ingest.columns.label_text for logs)"
+)
+_BY_ROW = ("row_weights", "made", "row_keys")
+
+
+def instance_tokens(folder: Path) -> Path:
+    """Where the tokens of a training set's instances lie."""
+    return folder / _TOKENS

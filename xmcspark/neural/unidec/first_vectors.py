@@ -1,0 +1,69 @@
+"""What the classifier's vectors of labels start from: what g2 makes of the labels' texts, or random directions.
+They are made shard by shard into a file, which a run that is resumed finds again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from xmcspark.neural.embedder import Embedder
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.unidec.data import UnidecData
+from xmcspark.neural.unidec.heads import ClassifierHead
+from xmcspark.neural.unidec.vectors import SHARD, projected
+from xmcspark.store.arrays import HEADER, ArrayInParts, load_arrays, save_arrays
+
+_KIND, _VERSION = "first vectors of labels", 1
+
+
+def first_vectors(
+    folder: Path,
+    data: UnidecData,
+    head: ClassifierHead,
+    encoder: TextEncoder | None,
+    embedder: Embedder,
+    *,
+    seed: int,
+    identity: Mapping[str, Any],
+) -> np.ndarray:
+    """float32 [labels, head's width], mapped: of length 1 or about 1; zeros of labels that no instance has. Without an
+    encoder they are random."""
+    if not embedder.processes.all_have(_is_kept(folder, identity)):
+        labels = data.trained_labels
+
+        def copy(stream: IO[bytes]) -> None:
+            for start in range(0, data.Y.shape[1], SHARD):
+                end = min(start + SHARD, data.Y.shape[1])
+                own = labels[np.searchsorted(labels, start) : np.searchsorted(labels, end)]
+                vectors = np.zeros((end - start, head.width), np.float32)
+                vectors[own - start] = _made(own, data, head, encoder, embedder, seed + start)
+                stream.write(vectors.data)
+
+        shape = (data.Y.shape[1], head.width)
+        vectors = ArrayInParts(np.dtype(np.float32), shape, copy)
+        save_arrays(folder, _KIND, _VERSION, {"identity": dict(identity)}, {"vectors": vectors})
+    return load_arrays(folder, _KIND, _VERSION)[1]["vectors"]
+
+
+def _is_kept(folder: Path, identity: Mapping[str, Any]) -> bool:
+    return (folder / HEADER).exists() and load_arrays(folder, _KIND, _VERSION)[0]["identity"] == dict(
+        identity
+    )
+
+
+def _made(
+    labels: np.ndarray,
+    data: UnidecData,
+    head: ClassifierHead,
+    encoder: TextEncoder | None,
+    embedder: Embedder,
+    seed: int,
+) -> np.ndarray:
+    if encoder is not None and data.label_tokens is not None:
+        return projected(head, embedder.embedded(encoder, data.label_tokens, labels))
+    drawn = np.random.Generator(np.random.PCG64(seed))
+    found = drawn.standard_normal((len(labels), head.width), np.float32)
+    return np.asarray(found / np.sqrt(np.float32(head.width)))

@@ -1,0 +1,161 @@
+"""What is made anew every τ epochs (paper 5, algorithm 1): clusters of queries, which become batches, and a list of
+hard negatives for each query, the nearest labels that are not its own. It is kept on disk, because a run that is
+resumed in between has other weights than those it was made with."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import open_memmap
+
+from xmcspark.errors import InputError
+from xmcspark.neural.embedder import Embedder
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.unidec.data import UnidecData
+from xmcspark.neural.unidec.heads import Heads
+from xmcspark.neural.unidec.nearest import ExactLabels, LabelIndex, NearestLabels
+from xmcspark.neural.unidec.query_batches import clustered_order
+from xmcspark.neural.unidec.settings import UnidecSettings
+from xmcspark.neural.unidec.vectors import LabelSource, SearchSpace, text_vectors
+from xmcspark.sparse.csr import Csr
+from xmcspark.store.arrays import HEADER, load_arrays, save_arrays
+
+log = logging.getLogger(__name__)
+
+_KIND, _VERSION = "refresh of UniDEC", 1
+_SEARCHED = 4096  # queries that are searched at once
+FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """What holds until the next one."""
+
+    order: np.ndarray  # int64: trained instances, clusters of the batch's size one after the other
+    mined: (
+        np.ndarray | None
+    )  # int32 [instances, η · τ]: hard negatives, nearest first; -1 where there are fewer
+
+    def save(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        arrays = {"order": self.order} | ({} if self.mined is None else {"mined": self.mined})
+        save_arrays(folder, _KIND, _VERSION, {"identity": dict(identity)}, arrays)
+
+    @staticmethod
+    def is_kept(folder: Path) -> bool:
+        return (folder / HEADER).exists()
+
+    @staticmethod
+    def open(folder: Path, identity: Mapping[str, Any]) -> Refresh:
+        """What was kept there, mapped."""
+        header, arrays = load_arrays(folder, _KIND, _VERSION)
+        if header["identity"] != dict(identity):
+            raise InputError(
+                f"{folder} was made with other settings or instances: remove the folder above it, or give the settings "
+                "it was made with"
+            )
+        return Refresh(arrays["order"], arrays.get("mined"))
+
+
+@dataclass(frozen=True)
+class Refresher:
+    """Makes refreshes of one training run."""
+
+    data: UnidecData
+    rows: np.ndarray  # int64, increasing: the instances that are trained on
+    heads: Heads
+    table: RowTable | None
+    settings: UnidecSettings
+    embedder: Embedder
+    seed: int
+    threads: int
+    scratch: Path  # of this process alone
+
+    def write(self, folder: Path, encoder: TextEncoder, number: int, identity: Mapping[str, Any]) -> None:
+        """Refresh `number`, with the weights of now. Every process writes the same, each for itself."""
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        try:
+            self._made(encoder, number).save(folder, identity)
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _made(self, encoder: TextEncoder, number: int) -> Refresh:
+        space = SearchSpace(self.heads, "classifier" if self.heads.dual is None else "dual")
+        shape = (len(self.rows), space.width)
+        queries = open_memmap(self.scratch / "queries.npy", "w+", np.float32, shape)
+        text_vectors(encoder, space.queries, self.data.tokens, self.rows, self.embedder, queries)
+        size, seed = self.settings.batch_size, self.seed + number
+        order = clustered_order(queries, size, seed=seed, threads=self.threads)
+        order = self.embedder.processes.gather(order)[0]  # rounding may differ between machines
+        if not self.settings.mined:
+            return Refresh(self.rows[order], None)
+        labels = self.data.trained_labels
+        table = None if self.table is None else self.table.weights
+        source = LabelSource(encoder, space, self.data.label_tokens, table, embedder=self.embedder)
+        vectors = source.write(self.scratch / "labels", labels)
+        index = opened_index(
+            self.settings, vectors.vectors, labels, queries, self.scratch / "index", self.threads
+        )
+        log.info(
+            "refresh %d: hard negatives of %d queries among %d labels", number, len(queries), len(labels)
+        )
+        return Refresh(self.rows[order], self._mined(index, queries))
+
+    def _mined(self, index: LabelIndex, queries: np.ndarray) -> np.ndarray:
+        """Of all instances; each process searches its share."""
+        processes, most = self.embedder.processes, self.settings.mined
+        own = np.arange(processes.rank, len(queries), processes.world)
+        parts = [np.zeros((0, most), np.int32)]
+        for start in range(0, len(own), _SEARCHED):
+            place = own[start : start + _SEARCHED]
+            parts.append(hard_negatives(index, queries[place], self.data.Y, self.rows[place], most))
+        mined = open_memmap(self.scratch / "mined.npy", "w+", np.int32, (len(self.data), most))
+        mined[:] = -1
+        for rank, found in enumerate(processes.gather(np.concatenate(parts))):
+            mined[self.rows[rank :: processes.world]] = found
+        return mined
+
+
+def hard_negatives(index: LabelIndex, queries: np.ndarray, Y: Csr, rows: np.ndarray, most: int) -> np.ndarray:
+    """int32 [rows, most]: of each query the nearest labels that are not its own, nearest first; -1 where there are
+    fewer. `rows`: the queries' rows of Y."""
+    counts = Y.indptr[rows + 1] - Y.indptr[rows]
+    k = min(len(index), most + min(int(counts.max(initial=0)), 3 * most))
+    found, _ = index.search(queries, k)
+    at = np.repeat(Y.indptr[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    positives = np.repeat(np.arange(len(rows)), counts) * Y.shape[1] + Y.indices[at]
+    cells = np.arange(len(rows))[:, None] * Y.shape[1] + found
+    unusable = np.isin(cells, positives) | (found < 0)
+    order = np.argsort(unusable, axis=1, kind="stable")[:, :most]
+    chosen = np.where(
+        np.take_along_axis(unusable, order, axis=1), -1, np.take_along_axis(found, order, axis=1)
+    )
+    return np.pad(chosen, ((0, 0), (0, most - chosen.shape[1])), constant_values=-1).astype(np.int32)
+
+
+def searches_all(settings: UnidecSettings, labels: int) -> bool:
+    """Whether so many labels are all compared, without an index."""
+    return settings.search == "exact" or (settings.search == "auto" and labels < FEW_LABELS)
+
+
+def opened_index(
+    settings: UnidecSettings,
+    vectors: np.ndarray,
+    ids: np.ndarray,
+    queries: np.ndarray,
+    folder: Path,
+    threads: int = 1,
+    identity: str = "",
+) -> LabelIndex:
+    """What the settings search with: an index made in `folder`, tuned on `queries`, or no index at all."""
+    if searches_all(settings, len(vectors)):
+        return ExactLabels(vectors, ids)
+    return NearestLabels.write(
+        folder, vectors, ids, queries=queries, recall=settings.recall, identity=identity, threads=threads
+    )

@@ -1,0 +1,275 @@
+"""UniDEC as a task of `fine_tune` (paper 5, algorithm 1): batches of like queries, a pool of labels for each, the
+losses of both heads on it, and a refresh of clusters and hard negatives every τ epochs. A step touches the tokens of
+the batch, those of the pool's labels and the pool's rows of the classifier, whatever the number of labels."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from xmcspark.errors import InputError, StoreError
+from xmcspark.labels.cooccurrence import Neighbours
+from xmcspark.neural.batch import Batch
+from xmcspark.neural.embedder import Embedder
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.glas import glas_penalty, glas_targets
+from xmcspark.neural.processes import Processes
+from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.unidec.data import UnidecData
+from xmcspark.neural.unidec.heads import ClassifierHead, DualHead, Head, Heads
+from xmcspark.neural.unidec.label_pool import LabelPool, PoolSampler
+from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
+from xmcspark.neural.unidec.query_batches import query_batches
+from xmcspark.neural.unidec.refresh import Refresh, Refresher
+from xmcspark.neural.unidec.settings import UnidecSettings
+
+
+@dataclass
+class UnidecTask:
+    """What is trained of a model: the heads that there are, and the classifier's table."""
+
+    name: str
+    data: UnidecData
+    settings: UnidecSettings
+    encoder: TextEncoder
+    heads: Heads
+    table: RowTable | None
+    rows: np.ndarray  # int64, increasing: instances that are trained on, all with labels
+    steps: int
+    seed: int
+    folder: Path  # of this process alone, where refreshes are kept
+    identity: Mapping[str, Any]
+    embedder: Embedder = field(default_factory=Embedder)
+    threads: int = 1
+    graph: Neighbours | None = None  # for GLaS's regulariser
+    validator: Callable[[TextEncoder], float] | None = None  # how good the model is now
+
+    def __post_init__(self) -> None:
+        if (self.heads.classifier is None) != (self.table is None):
+            raise InputError(
+                "a classifier head and its table of label vectors belong together: give both or none"
+            )
+        if self.settings.batch_size < 2 * self.processes.world:
+            raise InputError(
+                f"unidec.batch_size is {self.settings.batch_size} for {self.processes.world} processes: give each at "
+                "least two queries"
+            )
+        if self.heads.dual is not None and self.data.label_tokens is None:
+            raise InputError(
+                "labels have no texts, which the dual head compares with: train the classifier alone"
+            )
+        if not len(self.rows):
+            raise InputError("no instance to train on has a label: there is nothing to learn")
+        self._step = -1
+        self._refresh: tuple[int, Refresh] | None = None
+        self._epoch: tuple[int, list[np.ndarray]] | None = None
+        self.pools = PoolSizes()
+
+    @property
+    def processes(self) -> Processes:
+        return self.embedder.processes
+
+    @property
+    def tables(self) -> Sequence[RowTable]:
+        return () if self.table is None else (self.table,)
+
+    @property
+    def modules(self) -> Sequence[torch.nn.Module]:
+        return self.heads.modules
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return -(-len(self.rows) // self.settings.batch_size)
+
+    def batch(self, step: int) -> np.ndarray:
+        """A cluster of queries; each query once an epoch. Every τ epochs everything is clustered anew."""
+        epoch, at = divmod(step, self.steps_per_epoch)
+        self._step = step
+        number = epoch // self.settings.refresh_epochs
+        if self._refresh is None or self._refresh[0] != number:
+            self._refresh, self._epoch = (number, self._refreshed(number)), None
+        if self._epoch is None or self._epoch[0] != epoch:
+            size, least = self.settings.batch_size, self.processes.world
+            order = self._refresh[1].order
+            self._epoch = epoch, query_batches(order, size, least=least, seed=self.seed, epoch=epoch)
+        return np.array(self._epoch[1][at])  # of its own: torch takes no arrays that are mapped to be read
+
+    def _refreshed(self, number: int) -> Refresh:
+        """As it was kept, or made now if this is its first step; older ones are forgotten."""
+        place = self._place(number)
+        if self.processes.all_have(Refresh.is_kept(place)):
+            return Refresh.open(place, self.identity)
+        first = number * self.settings.refresh_epochs * self.steps_per_epoch
+        if self._step != first:
+            raise StoreError(
+                f"{place} is missing, and training goes on at step {self._step}, after it was made: "
+                "remove the checkpoints and start again, or bring the folder back"
+            )
+        self._refresher.write(place, self.encoder, number, self.identity)
+        shutil.rmtree(
+            self._place(number - 2), ignore_errors=True
+        )  # a checkpoint may be older than the one before
+        return Refresh.open(place, self.identity)
+
+    def _place(self, number: int) -> Path:
+        return self.folder / f"{self.name}-refresh-{number}"
+
+    @cached_property
+    def _refresher(self) -> Refresher:
+        return Refresher(
+            self.data,
+            self.rows,
+            self.heads,
+            self.table,
+            self.settings,
+            self.embedder,
+            self.seed,
+            self.threads,
+            self.folder / f"{self.name}-refreshing",
+        )
+
+    @cached_property
+    def _sampler(self) -> PoolSampler:
+        """pol brings one positive of each query, pal all of them (paper 5, section 2.3.1)."""
+        some = {"psl": self.settings.positives, "pol": 1, "pal": None}[self.settings.reduction]
+        return PoolSampler(some, self.settings.hard_negatives, self.settings.pool_size, self.seed)
+
+    def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
+        """The loss of the whole batch, in every process: each encodes its share of queries and labels, and all get all
+        embeddings. `fine_tune` weighs processes by their rows, which adds up to 1, so that the step is that of one
+        process, for embeddings, heads, temperatures and label rows alike."""
+        if self._refresh is None:
+            raise InputError("a loss was asked for before a batch: call batch(step) first")
+        batch = np.concatenate(self.processes.gather(rows))
+        pool = self._sampler.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
+        self.pools.add(pool)
+        try:
+            return self._loss_of_pool(encoder, rows, batch, pool)
+        except (MemoryError, RuntimeError) as error:
+            if not is_lack_of_memory(error):
+                raise
+            raise InputError(
+                f"{len(rows)} queries and a pool of {len(pool.labels)} labels do not fit into memory: set "
+                "unidec.recompute to true, or lower unidec.batch_size or unidec.pool_size; training goes on from the "
+                "last checkpoint"
+            ) from error
+
+    def _loss_of_pool(
+        self, encoder: TextEncoder, rows: np.ndarray, batch: np.ndarray, pool: LabelPool
+    ) -> Tensor:
+        queries = self._encoded(encoder, self.data.tokens, rows)
+        losses = []
+        if self.heads.dual is not None and self.data.label_tokens is not None:
+            own = np.array_split(pool.labels, self.processes.world)[self.processes.rank]
+            texts = self._encoded(encoder, self.data.label_tokens, own)
+            losses.append(self._dual_loss(self.heads.dual, queries, texts, pool, batch))
+        if self.heads.classifier is not None and self.table is not None:
+            losses.append(self._classifier_loss(self.heads.classifier, self.table, queries, pool, batch))
+        if len(losses) == 1:
+            return losses[0]
+        return self.settings.share * losses[0] + (1 - self.settings.share) * losses[1]
+
+    def _dual_loss(
+        self, head: DualHead, queries: Tensor, texts: Tensor, pool: LabelPool, batch: np.ndarray
+    ) -> Tensor:
+        from_queries, from_labels = (self._gathered(head, part) for part in (queries, texts))
+        with torch.autocast(queries.device.type, enabled=False):
+            loss = self._pool_loss(self.settings.dual_loss, self.settings.dual_share)
+            pairs, weights = self._pairs(pool, queries.device), self._weights(batch, queries.device)
+            return loss(from_queries @ from_labels.T, pairs, head.temperature, weights)
+
+    def _classifier_loss(
+        self, head: ClassifierHead, table: RowTable, queries: Tensor, pool: LabelPool, batch: np.ndarray
+    ) -> Tensor:
+        settings, device = self.settings, queries.device
+        if settings.reduction == "pal":
+            pool = pool.among(self.data.trained_labels)
+        from_queries, (labels, _) = self._gathered(head, queries), table.gathered(pool.labels, device)
+        with torch.autocast(device.type, enabled=False):
+            similarity = from_queries @ labels.T
+            pairs, weights = self._pairs(pool, device), self._weights(batch, device)
+            loss = self._pool_loss(settings.classifier_loss, settings.classifier_share)
+            total = loss(similarity, pairs, head.temperature, weights)
+            if settings.bce:
+                scores = similarity / head.temperature + head.offset
+                total = total + settings.bce * binary_cross_entropy(scores, pairs, weights)
+            if settings.glas and self.graph is not None:
+                targets = torch.from_numpy(glas_targets(self.graph, pool.labels)).to(device)
+                total = total + settings.glas * glas_penalty(labels, targets)
+            return total
+
+    def _gathered(self, head: Head, embeddings: Tensor) -> Tensor:
+        """What a head makes of all processes' embeddings."""
+        return self.processes.gather_with_gradient(head(embeddings).float())
+
+    def _pool_loss(self, kind: str, share: float) -> PoolLoss:
+        one = self.settings.reduction == "pol"
+        return PoolLoss(kind, one, share, self.settings.margin, self.settings.triplet_negatives)
+
+    def _pairs(self, pool: LabelPool, device: torch.device) -> Pairs:
+        arrays = (pool.row, pool.column, pool.target, pool.one_of_row, pool.one_of_column)
+        return Pairs(*(torch.from_numpy(array).to(device) for array in arrays))
+
+    def _weights(self, batch: np.ndarray, device: torch.device) -> Tensor | None:
+        weights = self.data.row_weights
+        return None if weights is None else torch.from_numpy(weights[batch].astype(np.float32)).to(device)
+
+    def _encoded(self, encoder: TextEncoder, tokens: TokenStore, rows: np.ndarray) -> Tensor:
+        """[rows, width]: texts of like length pass forward together."""
+        if not len(rows):  # others wait for this process's part, so there must be one to find back through
+            return self._passed(encoder, tokens.batch(np.zeros(1, np.int64)))[:0]
+        order = np.argsort(tokens.lengths[rows], kind="stable")
+        parts = np.split(order, range(self.settings.texts_at_once, len(order), self.settings.texts_at_once))
+        passed = torch.cat([self._passed(encoder, tokens.batch(rows[part])) for part in parts])
+        return passed[torch.from_numpy(np.argsort(order)).to(passed.device)]
+
+    def _passed(self, encoder: TextEncoder, batch: Batch) -> Tensor:
+        if not self.settings.recompute:
+            return encoder(batch)  # type: ignore[no-any-return]
+        there = batch.to(encoder.device)
+        again: Tensor = checkpoint(
+            lambda ids, mask: encoder(Batch(ids, mask)), there.ids, there.mask, use_reentrant=False
+        )
+        return again
+
+    def validate(self, encoder: TextEncoder) -> float | None:
+        return None if self.validator is None else self.validator(encoder)
+
+
+@dataclass
+class PoolSizes:
+    """What pools were like since training began in this process (paper 5, figure 2.2b and table 2.3)."""
+
+    steps: int = 0
+    labels: int = 0
+    positives: float = 0.0
+
+    def add(self, pool: LabelPool) -> None:
+        self.steps += 1
+        self.labels += len(pool.labels)
+        self.positives += pool.average_positives
+
+    @property
+    def average_labels(self) -> float:
+        """The mean of |L_B|."""
+        return self.labels / max(1, self.steps)
+
+    @property
+    def average_positives(self) -> float:
+        """The mean of |P^B| over queries and steps."""
+        return self.positives / max(1, self.steps)
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Of the CPU or of a GPU."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)

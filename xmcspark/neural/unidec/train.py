@@ -1,0 +1,194 @@
+"""Training of UniDEC from data to model: heads, the classifier's table, one run over both or, extending, a dual encoder
+first and the classifier with it afterwards. `folder` keeps what a killed run needs to go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xmcspark.labels.cooccurrence import Neighbours, counted_neighbours
+from xmcspark.neural.checkpoint import Checkpoints
+from xmcspark.neural.embedder import Embedder
+from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.fine_tune import FineTuned, fine_tune
+from xmcspark.neural.progress import Report
+from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.schedule import Rates
+from xmcspark.neural.settings import EncoderSettings
+from xmcspark.neural.unidec.data import UnidecData
+from xmcspark.neural.unidec.first_vectors import first_vectors
+from xmcspark.neural.unidec.heads import ClassifierHead, DualHead, Heads
+from xmcspark.neural.unidec.model import UnidecModel
+from xmcspark.neural.unidec.settings import UnidecSettings
+from xmcspark.neural.unidec.task import PoolSizes, UnidecTask
+from xmcspark.neural.unidec.validation import Validator
+from xmcspark.neural.unidec.vectors import SearchSpace
+from xmcspark.sparse.rows import take_rows
+
+log = logging.getLogger(__name__)
+
+_NEIGHBOURS = 100  # kept of each label, for GLaS's regulariser
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What one task of training came to."""
+
+    task: str
+    tuned: FineTuned
+    pools: PoolSizes
+
+
+class UnidecTraining:
+    """Trains a model on `data`; `held_out` (bool, by row) are instances it is checked on instead."""
+
+    def __init__(
+        self,
+        data: UnidecData,
+        encoder_settings: EncoderSettings,
+        settings: UnidecSettings,
+        *,
+        seed: int,
+        folder: Path,
+        identity: Mapping[str, Any],
+        embedder: Embedder | None = None,
+        held_out: np.ndarray | None = None,
+        graph: Neighbours | None = None,
+        threads: int = 1,
+        report: Report | None = None,
+        kept: Callable[[], None] | None = None,
+    ) -> None:
+        """`graph`: which labels occur together, for GLaS's regulariser; by default counted. `kept` is called whenever a
+        task starts, with all in `folder` that going on from there needs."""
+        self.data, self.settings = data, settings
+        self.embedder = embedder or Embedder(encoder_settings.embed_batch)
+        self.processes = self.embedder.processes
+        # A step is one forward pass of each process over its share: losses over a pool are not sums of parts.
+        share = -(-settings.batch_size // self.processes.world)
+        self.encoder_settings = replace(encoder_settings, batch_size=share, accumulate=1)
+        self.seed, self.folder = seed, folder
+        self.identity = {**identity, "unidec": {**asdict(settings), "heads": list(settings.heads)}}
+        self.threads, self.report, self.kept = threads, report, kept
+        self.graph = graph if graph is not None or not settings.glas else self._counted()
+        self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
+        self._own = folder / f"process-{self.processes.rank}"
+
+    def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
+        """The trained model, and what each task came to."""
+        self.data.check(self.settings, encoder)
+        settings, rows = self.settings, self.data.rows_with_labels()
+        rows = rows[~self.held_out[rows]]
+        dual = self._dual_head(encoder) if "dual" in settings.heads else None
+        if "classifier" not in settings.heads:
+            heads = Heads(dual)
+            report = self._trained("dual", encoder, heads, None, rows, 1.0)
+            return UnidecModel(encoder, heads, None, self.data.trained_labels), [report]
+        reports = []
+        if settings.extend:
+            observed = rows if self.data.made is None else rows[~self.data.made[rows]]
+            reports.append(self._trained("dual", encoder, Heads(dual), None, observed, settings.extend))
+        classifier = self._classifier_head(encoder)
+        start = first_vectors(
+            self._own / "first-vectors",
+            self.data,
+            classifier,
+            encoder if settings.start_from_text else None,
+            self.embedder,
+            seed=self.seed,
+            identity=self.identity,
+        )
+        heads = Heads(dual, classifier)
+        labels, width = start.shape
+        table = RowTable.create(labels, width, self._own / "table", weights=start)
+        name = "unidec" if dual is not None else "classifier"
+        reports.append(self._trained(name, encoder, heads, table, rows, 1 - settings.extend))
+        return UnidecModel(encoder, heads, table.weights, self.data.trained_labels), reports
+
+    def _trained(
+        self,
+        name: str,
+        encoder: TextEncoder,
+        heads: Heads,
+        table: RowTable | None,
+        rows: np.ndarray,
+        share: float,
+    ) -> TaskReport:
+        """One task, for a share of all epochs."""
+        settings = self.settings
+        per_epoch = -(-len(rows) // settings.batch_size)
+        task = UnidecTask(
+            name=name,
+            data=self.data,
+            settings=settings,
+            encoder=encoder,
+            heads=heads,
+            table=table,
+            rows=rows,
+            steps=round(self.encoder_settings.epochs * share * per_epoch),
+            seed=self.seed,
+            folder=self._own,
+            identity=self.identity,
+            embedder=self.embedder,
+            threads=self.threads,
+            graph=self.graph,
+            validator=self._validator(heads, table),
+        )
+        if self.kept is not None:
+            self.kept()
+        log.info("%s: %d instances, %d labels, %d steps", name, len(rows), self.data.Y.shape[1], task.steps)
+        tuned = fine_tune(
+            encoder,
+            task,
+            self.encoder_settings,
+            seed=self.seed,
+            device=self.embedder.device,
+            processes=self.processes,
+            checkpoints=Checkpoints(self.folder / "checkpoints", self.identity),
+            rates=Rates(
+                modules=[settings.head_learning_rate] * len(heads.modules),
+                tables=[settings.table_learning_rate] * len(task.tables),
+                schedule="cosine",
+            ),
+            report=self.report,
+        )
+        pools = task.pools
+        log.info(
+            "%s: pools of %.0f labels, %.1f positives a query",
+            name,
+            pools.average_labels,
+            pools.average_positives,
+        )
+        return TaskReport(name, tuned, pools)
+
+    def _validator(self, heads: Heads, table: RowTable | None) -> Validator | None:
+        rows = np.flatnonzero(self.held_out & (np.diff(self.data.Y.indptr) > 0))
+        if not len(rows):
+            return None
+        space = SearchSpace(heads, self.settings.space if table is not None else "both")
+        return Validator(self.data, rows, space, table, self.embedder, self._own / "validating")
+
+    def _counted(self) -> Neighbours:
+        """Which labels observed instances have together."""
+        observed = (
+            self.data.Y if self.data.made is None else take_rows(self.data.Y, np.flatnonzero(~self.data.made))
+        )
+        return counted_neighbours(observed, _NEIGHBOURS, self.threads)[0]
+
+    def _dual_head(self, encoder: TextEncoder) -> DualHead:
+        settings = self.settings
+        how = (settings.head_dropout, settings.temperature, settings.learn_temperature)
+        return DualHead(encoder.width, settings.dual_width, *how, self.seed)
+
+    def _classifier_head(self, encoder: TextEncoder) -> ClassifierHead:
+        settings = self.settings
+        pool = settings.pool_size or settings.batch_size * (settings.positives + settings.hard_negatives)
+        pool = min(pool, len(self.data.trained_labels))
+        if settings.reduction == "pal":
+            pool = len(self.data.trained_labels)
+        how = (settings.head_dropout, settings.temperature, settings.learn_temperature)
+        return ClassifierHead(encoder.width, settings.classifier_width, *how, self.seed, pool)
