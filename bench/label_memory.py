@@ -1,7 +1,9 @@
-"""Whether fine-tuning on labels stays in bounded memory as labels grow: steps of a level of labels with a tiny encoder
-on generated instances, each number of labels in a process of its own, with the most private memory that it had.
+"""Whether fine-tuning on labels stays in bounded memory as labels grow: steps of a level of labels, or of pools of
+labels, with a tiny encoder on generated instances, each number of labels in a process of its own, with the most private
+memory that it had.
 
-    .venv/bin/python -m bench.label_memory [--labels 10000 --labels 1000000 ...] [--json OUT]
+    .venv/bin/python -m bench.label_memory [--task level|unidec] [--labels 10000 --labels 1000000 ...]
+        [--pool 256 --pool 1024 ...] [--json OUT]
 
 Private is what no file backs (RssAnon). The head's weights and moments lie in mapped files: their bytes, and how much
 of them was in memory at most, are reported apart, because the kernel takes those pages back when it needs them."""
@@ -20,14 +22,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench import machine
 from bench.table import text_table
 from bench.tiny_encoder import save_tiny_encoder
 
 LABELS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
-LABELS_A_ROW, LEAF, PARENTS = 3, 16, 10
 _EVERY_S = 0.002
 _KINDS = {"private": ("RssAnon",), "mapped": ("RssFile", "RssShmem")}
 
@@ -62,84 +61,51 @@ def memory_mb() -> dict[str, float]:
     return {kind: sum(kilobytes[name] for name in names) * 1024 / 1e6 for kind, names in _KINDS.items()}
 
 
-def measured(labels: int, rows: int, width: int, steps: int, work: str) -> dict[str, Any]:
+def measured(
+    task: str, labels: int, pool: int | None, rows: int, width: int, steps: int, work: str
+) -> dict[str, Any]:
     """One number of labels, in this process."""
     import torch
 
+    from bench.memory_tasks import TASKS
     from xmcspark.neural.encoder import TextEncoder
     from xmcspark.neural.fine_tune import fine_tune
-    from xmcspark.neural.settings import EncoderSettings
 
     torch.set_num_threads(1)
     folder = save_tiny_encoder(Path(work, "encoder"), width)
     encoder = TextEncoder.open(str(folder), pooling="mean", max_length=32, dropout=0.1)
-    settings = EncoderSettings(enabled=True, model=str(folder), max_length=32)
-    task = _task(encoder, (rows, labels), steps, settings.batch_size, Path(work))
+    made, settings = TASKS[task](encoder, (rows, labels), steps, pool, Path(work))
     before = memory_mb()
     started = time.perf_counter()
     with MemoryNow() as memory:
-        fine_tune(encoder, task, settings, seed=0)
+        done = fine_tune(encoder, made, settings, seed=0)
     return {
         "labels": labels,
+        "pool": pool,
         "private_before_mb": before["private"],
         "private_peak_mb": memory.peaks["private"],
-        "table_mb": task.table.mapped_bytes / 1e6,
+        "table_mb": sum(table.mapped_bytes for table in made.tables) / 1e6,
         "mapped_in_memory_mb": memory.peaks["mapped"] - before["mapped"],
-        "step_ms": 1e3 * (time.perf_counter() - started) / steps,
+        "step_ms": 1e3 * (time.perf_counter() - started) / done.steps,
     }
 
 
-def _task(encoder: Any, shape: tuple[int, int], steps: int, batch: int, work: Path) -> Any:
-    """A level of labels: each row has a few, and is trained on the leaves of these and of others drawn for it."""
-    from xmcspark.matchers.targets import lift
-    from xmcspark.neural.level_task import LevelTask
-    from xmcspark.neural.resolutions import Resolution
-    from xmcspark.neural.row_table import RowTable
-    from xmcspark.neural.shortlist import united
-    from xmcspark.neural.tokens import TokenStore
-    from xmcspark.neural.training_set import TrainingSet
-    from xmcspark.sparse.csr import as_csr
-
-    rng, (rows, labels) = np.random.default_rng(0), shape
-    texts = ["".join(rng.choice(list("abcdefghij "), 30)) for _ in range(rows)]
-    child_ptr = np.minimum(np.arange(0, labels + LEAF, LEAF, dtype=np.int64), labels)
-    Y = as_csr(_drawn(rng, LABELS_A_ROW, shape))
-    parents = lift(Y, child_ptr, np.maximum)
-    reached = as_csr(_drawn(rng, PARENTS, (rows, len(child_ptr) - 1)))
-    tokens = TokenStore.write(work / "tokens", encoder, [texts])
-    data = TrainingSet(as_csr(_drawn(rng, 1, (rows, 8))), Y, tokens, np.arange(rows, dtype=np.int64))
-    return LevelTask(
-        name="labels",
-        data=data,
-        level=Resolution(1, child_ptr, Y, Y, np.ones(Y.nnz, np.float32), parents),
-        shortlist=united(reached, parents),
-        reached=reached,
-        table=RowTable.create(labels, encoder.width, work / "head"),
-        steps=steps,
-        step_rows=batch,
-        train_rows=np.arange(rows),
-        held_out=np.zeros(0, np.int64),
-        alpha=1.0,
-        seed=0,
-    )
-
-
-def _drawn(rng: np.random.Generator, count: int, shape: tuple[int, int]) -> Any:
-    """Rows with `count` columns each; a column drawn twice counts once."""
-    import scipy.sparse as sp
-
-    rows, columns = shape
-    places = np.repeat(np.arange(rows), count), rng.integers(columns, size=rows * count)
-    found = sp.csr_matrix((np.ones(rows * count, np.float32), places), shape=shape)
-    found.data[:] = 1
-    return found
-
-
 def table(results: list[dict[str, Any]]) -> str:
-    rows = [["labels", "private MB", "of that, steps", "head in files, MB", "of that in memory", "ms a step"]]
+    rows = [
+        [
+            "labels",
+            "pool",
+            "private MB",
+            "of that, steps",
+            "head in files, MB",
+            "of that in memory",
+            "ms a step",
+        ]
+    ]
     rows += [
         [
             f"{found['labels']:,}",
+            "" if found["pool"] is None else f"{found['pool']:,}",
             f"{found['private_peak_mb']:,.0f}",
             f"{found['private_peak_mb'] - found['private_before_mb']:,.0f}",
             f"{found['table_mb']:,.0f}",
@@ -151,8 +117,9 @@ def table(results: list[dict[str, Any]]) -> str:
     return text_table(rows)
 
 
-def in_own_process(labels: int, options: argparse.Namespace) -> dict[str, Any]:
-    order = {"labels": labels, "rows": options.rows, "width": options.width, "steps": options.steps}
+def in_own_process(labels: int, pool: int | None, options: argparse.Namespace) -> dict[str, Any]:
+    order = {"task": options.task, "labels": labels, "pool": pool}
+    order |= {"rows": options.rows, "width": options.width, "steps": options.steps}
     # What is given back is gone at once: what is counted is what is needed.
     few: Mapping[str, str] = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_TRIM_THRESHOLD_": "65536"}
     with tempfile.TemporaryDirectory(prefix="xmcspark-bench-", dir=options.work) as work:
@@ -169,6 +136,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--labels", type=int, action="append", help=f"repeatable (default {' '.join(map(str, LABELS))})"
     )
+    parser.add_argument("--task", choices=("level", "unidec"), default="level", help="what is a step")
+    parser.add_argument("--pool", type=int, action="append", help="labels of a pool of unidec; repeatable")
     parser.add_argument("--rows", type=int, default=4096, help="instances")
     parser.add_argument("--width", type=int, default=64, help="of the embedding, a multiple of 4")
     parser.add_argument("--steps", type=int, default=60)
@@ -179,10 +148,16 @@ def main(arguments: list[str] | None = None) -> int:
     if options.one is not None:
         print(json.dumps(measured(**json.loads(options.one))))
         return 0
-    results = [in_own_process(labels, options) for labels in options.labels or LABELS]
+    if options.pool and options.task != "unidec":
+        parser.error("--pool: only unidec has pools of labels")
+    results = [
+        in_own_process(labels, pool, options)
+        for pool in options.pool or [None]
+        for labels in options.labels or LABELS
+    ]
     print(table(results))
     if options.json is not None:
-        asked = {"rows": options.rows, "width": options.width, "steps": options.steps}
+        asked = {"task": options.task, "rows": options.rows, "width": options.width, "steps": options.steps}
         context = {"machine": machine.describe(), **asked}
         options.json.write_text(json.dumps({**context, "results": results}, indent=1) + "\n")
     return 0

@@ -1,8 +1,8 @@
-"""X-Transformer and XR-Transformer beside XR-Linear and frozen embeddings on a dataset, and the directions of papers 3
-and 4, each judged by a paired bootstrap over the test rows.
+"""Methods with an encoder beside XR-Linear and frozen embeddings on a dataset, and the directions of papers 3, 4 and 5,
+each judged by a paired bootstrap over the test rows.
 
-    .venv/bin/python -m bench.transformers --data DIR --encoder FOLDER --json OUT [--what headline|ablations]
-        [--curve] [--peers pecos]
+    .venv/bin/python -m bench.transformers --data DIR --encoder FOLDER --json OUT [--what STUDY] [--curve]
+        [--peers pecos]
     .venv/bin/python -m bench.transformers_report OUT ... --into bench/TRANSFORMERS.md
 
 By the library alone: the stages on Spark give the same model. Each model is trained by a process of its own. A stop
@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,80 +28,13 @@ from bench.machine import describe
 from bench.transformers_ensembles import fused
 from bench.transformers_peers import PEERS, peer_row
 from bench.transformers_steps import Asked, part_of
+from bench.transformers_studies import STUDIES, Direction
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.quality.comparison import compare
 from xmcspark.quality.label_profile import LabelProfile
 
-SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
 _COMPARED = ("P", "PSP")
 _KS = (1, 3, 5)
-
-# (what is claimed, the one that should be better, the other), by the names of `ablations`.
-DIRECTIONS = (
-    (
-        "embeddings beside TF-IDF (paper 3, table 5, ids 0 and 1)",
-        "X-Transformer TFN",
-        "X-Transformer TFN tfidf",
-    ),
-    ("matcher-aware negatives (paper 3, table 5, ids 1 and 2)", "X-Transformer", "X-Transformer TFN"),
-    ("cost-sensitive (paper 4, table 9)", "XR-Transformer", "XR-Transformer without costs"),
-    ("bootstrapped heads (paper 4, eq. 11)", "XR-Transformer", "XR-Transformer cold heads"),
-    ("shortlists by matchers (paper 4, algorithm 1)", "XR-Transformer", "XR-Transformer shortlists by head"),
-    ("fine-tuned, not frozen (paper 4, table 5)", "XR-Transformer", "frozen"),
-    ("Gandalf in front of XR-Transformer (paper 5)", "XR-Transformer Gandalf", "XR-Transformer"),
-)
-
-
-def headline(changes: dict[str, Any]) -> Iterator[Asked]:
-    yield Asked("XR-Linear", "xr-linear")
-    yield Asked("frozen", changes={**changes, "encoder.epochs": 0.0})
-    yield Asked("XR-Transformer", changes=changes)
-    yield Asked("X-Transformer", "x-transformer", changes=changes)
-    yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
-    yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
-
-
-def ablations(changes: dict[str, Any]) -> Iterator[Asked]:
-    """On a subset, with several seeds."""
-    changes = {**changes, "encoder.max_length": SUBSET_LENGTH}
-    x = {**changes, "train.negatives": "tfn"}
-    wanted = [
-        Asked("XR-Linear", "xr-linear"),
-        Asked("frozen", changes={**changes, "encoder.epochs": 0.0}),
-        Asked("XR-Transformer", changes=changes),
-        Asked("XR-Transformer without costs", changes={**changes, "xr_transformer.cost_sensitive": False}),
-        Asked("XR-Transformer cold heads", changes={**changes, "xr_transformer.bootstrap": False}),
-        Asked("XR-Transformer shortlists by head", changes={**changes, "xr_transformer.shortlist": "head"}),
-        Asked("XR-Transformer Gandalf", changes=changes, gandalf=True),
-        Asked("X-Transformer", "x-transformer", changes=changes),
-        Asked("X-Transformer TFN", "x-transformer", changes=x),
-        Asked(
-            "X-Transformer TFN tfidf", "x-transformer", changes={**x, "x_transformer.ranker_input": "tfidf"}
-        ),
-        Asked(
-            "X-Transformer Parabel", "x-transformer", changes={**changes, "x_transformer.matching": "linear"}
-        ),
-        Asked(
-            "X-Transformer pifa-neural",
-            "x-transformer",
-            changes={**changes, "x_transformer.indexer": "pifa-neural"},
-        ),
-        Asked(
-            "X-Transformer text-emb",
-            "x-transformer",
-            changes={**changes, "x_transformer.indexer": "text-emb"},
-        ),
-        Asked(
-            "X-Transformer reclustered", "x-transformer", changes={**changes, "x_transformer.recluster": True}
-        ),
-        *(
-            Asked(f"XR-Transformer leaves of {size}", changes={**changes, "xr_transformer.max_leaf": size})
-            for size in (4, 64)
-        ),
-    ]
-    for seed in SEEDS:
-        for asked in wanted:
-            yield replace(asked, seed=seed, rows=SUBSET)
 
 
 def has_curve(asked: Asked) -> bool:
@@ -111,7 +44,7 @@ def has_curve(asked: Asked) -> bool:
 
 def peer_asked(options: argparse.Namespace, changes: dict[str, Any]) -> Asked:
     """What other systems are given: the XR-Transformer of the same kind of rows."""
-    wanted = headline(changes) if options.what == "headline" else ablations(changes)
+    wanted = STUDIES[options.what].rows(changes)
     asked = next(one for one in wanted if one.name == "XR-Transformer")
     return replace(asked, rows=options.rows or asked.rows)
 
@@ -194,13 +127,15 @@ def measure(runner: Runner, wanted: list[Asked], file: Path) -> dict[str, Any]:
     return results
 
 
-def judged(runner: Runner, wanted: list[Asked], tasks: Tasks) -> list[dict[str, Any]]:
-    """Each direction for each seed: the difference with its interval, and whether it holds."""
+def judged(
+    runner: Runner, wanted: list[Asked], tasks: Tasks, directions: Sequence[Direction]
+) -> list[dict[str, Any]]:
+    """Each direction for each seed: the differences with their intervals."""
     found = []
     by_name = {(asked.name, asked.seed): asked for asked in wanted}
-    for claim, better, other in DIRECTIONS:
+    for direction in directions:
         for seed in sorted({asked.seed for asked in wanted}):
-            pair = [by_name.get((name, seed)) for name in (better, other)]
+            pair = [by_name.get((name, seed)) for name in (direction.better, direction.other)]
             if any(asked is None or not runner.is_done(asked) for asked in pair):
                 continue
             ours, theirs = (asked for asked in pair if asked is not None)
@@ -213,17 +148,17 @@ def judged(runner: Runner, wanted: list[Asked], tasks: Tasks) -> list[dict[str, 
                 for row in rows
                 if row.bin == "all"
             }
-            found.append(
-                {"claim": claim, "better": better, "other": other, "seed": seed, "differences": differences}
-            )
+            found.append({**asdict(direction), "seed": seed, "differences": differences})
     return found
 
 
-def verdict(differences: list[list[float]]) -> str:
-    """Of one metric over seeds: what the mean difference and its interval say. Seeds resample the same rows, so the
-    mean of their ends is taken for the end of the mean: a little wide."""
+def verdict(differences: list[list[float]], falls: bool = False) -> str:
+    """Of one metric over seeds: what the mean difference and its interval say of the claim that it rises, or `falls`.
+    Seeds resample the same rows, so the mean of their ends is taken for the end of the mean: a little wide."""
     low, high = (float(np.mean([one[at] for one in differences])) for at in (1, 2))
-    return "holds" if low > 0 else "reversed" if high < 0 else "not resolved"
+    if low <= 0 <= high:
+        return "not resolved"
+    return "holds" if (low > 0) != falls else "reversed"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -233,7 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", required=True, help="a dataset folder")
     parser.add_argument("--encoder", required=True, help="folder of a pre-trained transformer")
     parser.add_argument("--json", type=Path, required=True, help="file for the results; rows it has are kept")
-    parser.add_argument("--what", choices=("headline", "ablations"), default="headline")
+    parser.add_argument("--what", choices=tuple(STUDIES), default="headline", help="which study")
     parser.add_argument("--only", help="names of rows, comma-separated")
     parser.add_argument("--seeds", type=int, help="only so many of the seeds")
     parser.add_argument("--rows", type=int, help="a subset of the training rows for the headline")
@@ -259,7 +194,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--peers {', '.join(unknown)}: choose from {', '.join(PEERS)}")
     given = (word.partition("=") for word in options.set)
     changes = {key: json.loads(value) for key, _, value in given}
-    wanted = list((headline if options.what == "headline" else ablations)(changes))
+    study = STUDIES[options.what]
+    wanted = list(study.rows(changes))
     if options.only:
         wanted = [asked for asked in wanted if asked.name in options.only.split(",")]
     if options.seeds:
@@ -272,7 +208,7 @@ def main(arguments: list[str] | None = None) -> int:
     results = measure(runner, wanted, options.json)
     tasks = Tasks(options.data)
     beside(runner, peers, peer_asked(options, changes), tasks, results, options.json)
-    results["directions"] = judged(runner, wanted, tasks)
+    results["directions"] = judged(runner, wanted, tasks, study.directions)
     results["ensembles"] = fused(wanted, runner.is_done, runner.predictions, tasks.of)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     return 0

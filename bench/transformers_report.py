@@ -17,8 +17,9 @@ from typing import Any
 
 from bench.table import text_table
 from bench.tradeoff_plot import Line, Panel, Spot, drawn
-from bench.transformers import SUBSET_LENGTH, verdict
+from bench.transformers import verdict
 from bench.transformers_steps import TOP_K, Asked
+from bench.transformers_studies import SUBSET_LENGTH
 
 MARK = "<!-- From here on written by bench.transformers_report. -->"
 _QUALITY = (*(f"{metric}@{k}" for metric in ("P", "PSP") for k in (1, 3, 5)), f"R@{TOP_K}")
@@ -83,15 +84,19 @@ def directions_table(result: Result) -> str:
     metrics = list(found[0]["differences"])
     shown = [["claim", "better - other", "seeds", *metrics]]
     for claim, rows in _by_name(found, lambda row: str(row["claim"])):
-        cells = [_judged([row["differences"][metric] for row in rows]) for metric in metrics]
+        falling = tuple(rows[0].get("falls", ()))
+        cells = [
+            _judged([row["differences"][metric] for row in rows], metric.startswith(falling))
+            for metric in metrics
+        ]
         pair = f"{rows[0]['better']} - {rows[0]['other']}"
         shown.append([claim, pair, str(len(rows)), *cells])
     return text_table(shown)
 
 
-def _judged(differences: list[list[float]]) -> str:
+def _judged(differences: list[list[float]], falls: bool) -> str:
     points = [100 * mean(one[at] for one in differences) for at in range(3)]
-    return f"{verdict(differences)} {points[0]:+.2f} [{points[1]:+.2f}, {points[2]:+.2f}]"
+    return f"{verdict(differences, falls)} {points[0]:+.2f} [{points[1]:+.2f}, {points[2]:+.2f}]"
 
 
 def curve_table(result: Result) -> str:

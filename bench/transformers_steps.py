@@ -69,17 +69,18 @@ def learn(asked: Asked, data: str, encoder: str, folder: Path, threads: int) -> 
     observed, made = instances_of(task, config, asked.gandalf, threads)
     started, peak = time.perf_counter(), PeakMemory()
     trained = None
-    if config.encoder.enabled:
+    if config.unidec.enabled:
+        found, facts = _unidec(task, config, (observed, made), folder, threads)
+    elif config.encoder.enabled:
         trained = _neural(task, config, (observed, made), folder, threads, asked.curve)
         found, facts = trained.found, trained.facts
     else:
         found, facts = _linear(task, config, observed, made, threads), {}
     facts |= {"seconds": time.perf_counter() - started, "peak_mb": peak.bytes() / 1e6}
-    if trained is not None:
-        if trained.moments is not None:
-            facts["curve"] = _curve(trained, task, config, folder, threads)
-        for name in ("work", "moments"):
-            shutil.rmtree(folder / name, ignore_errors=True)
+    if trained is not None and trained.moments is not None:
+        facts["curve"] = _curve(trained, task, config, folder, threads)
+    for name in ("work", "moments"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     np.savez(folder / "predictions.npz", labels=found.labels, scores=found.scores)
     return {"asked": asdict(asked), "metrics": measured(found, task), **facts}
 
@@ -97,7 +98,7 @@ class _Trained:
 
 def configuration(asked: Asked, encoder: str) -> Config:
     overrides = list({"seed": asked.seed, **asked.changes}.items())
-    if asked.method.endswith("transformer"):
+    if asked.method == "unidec" or asked.method.endswith("transformer"):
         overrides.append(("encoder.model", encoder))
     return from_mapping({"method": asked.method}, overrides)
 
@@ -122,6 +123,16 @@ def instances_of(task: Task, config: Config, gandalf: bool, threads: int) -> tup
 
 def _linear(task: Task, config: Config, observed: Instances, made: Instances, threads: int) -> Predictions:
     return Learner(config, task.texts, task.excluded, TOP_K, threads).predictions(observed, made)
+
+
+def _unidec(
+    task: Task, config: Config, instances: tuple[Instances, Instances], folder: Path, threads: int
+) -> tuple[Predictions, dict[str, Any]]:
+    from bench.unidec_steps import learned
+
+    return learned(
+        task, config, instances, folder, threads, _told(None), TOP_K, lambda found: measured(found, task)
+    )
 
 
 def _neural(

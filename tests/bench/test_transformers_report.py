@@ -8,6 +8,7 @@ import pytest
 
 from bench import transformers, transformers_ensembles, transformers_report
 from bench.transformers_steps import Asked
+from bench.transformers_studies import STUDIES, SUBSET_LENGTH
 from xmcspark.matchers.predictions import Predictions
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "R@10")
@@ -79,7 +80,7 @@ def headline():
 
 @pytest.fixture
 def ablations():
-    short = {"encoder.max_length": transformers.SUBSET_LENGTH}
+    short = {"encoder.max_length": SUBSET_LENGTH}
     rows = [
         row("XR-Transformer", 0.4 + 0.01 * seed, changes=short, seed=seed, rows=10_000) for seed in (0, 1, 2)
     ]
@@ -108,6 +109,23 @@ def test_a_direction_has_a_verdict_for_each_metric(ablations):
     assert found["P@1"] == "holds +1.00 [+0.10, +2.00]"
     assert found["PSP@1"] == "reversed -2.00 [-3.00, -0.33]"
     assert transformers.verdict([[0.01, -0.001, 0.02]]) == "not resolved"
+
+
+def test_a_claim_may_be_that_a_metric_falls(ablations):
+    for found in ablations["directions"]:
+        found["falls"] = ("PSP",)
+    found = cells(transformers_report.directions_table(ablations), "costs help")
+    assert found["P@1"].startswith("holds")
+    assert found["PSP@1"].startswith("holds -2.00")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_direction_is_about_rows_of_its_study(name):
+    rows = list(STUDIES[name].rows({}))
+    names = {row.name for row in rows}
+    assert len({row.label for row in rows}) == len(rows)
+    for direction in STUDIES[name].directions:
+        assert {direction.better, direction.other} <= names
 
 
 def test_the_time_to_the_same_quality_is_that_of_the_first_moment_as_good(headline):
@@ -184,7 +202,7 @@ def test_an_ensemble_waits_for_all_of_its_members():
 
 
 def test_only_what_is_fine_tuned_has_a_curve():
-    asked = {found.name: transformers.has_curve(found) for found in transformers.headline({})}
+    asked = {found.name: transformers.has_curve(found) for found in STUDIES["headline"].rows({})}
     assert {name for name, has in asked.items() if has} == {
         "XR-Transformer",
         "X-Transformer",

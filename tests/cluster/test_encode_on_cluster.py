@@ -1,7 +1,6 @@
 """XR-Transformer on a real cluster: two processes on executors fine-tune together, as well as one does."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -40,10 +39,7 @@ def precision(root: Path) -> float:
     return float(summary["metrics"]["P@1"])
 
 
-@pytest.mark.skipif(
-    os.environ.get("XMCSPARK_CI_ALL", "0") == "0",
-    reason="set XMCSPARK_CI_ALL=1: minutes; test_unidec_on_cluster and test_processes have two processes as well",
-)
+@pytest.mark.slow
 def test_two_processes_on_executors_fine_tune_as_well_as_one(cluster, configure, model, tmp_path):
     found = {}
     for processes in (1, 2):  # in one run: what comes before encode is kept

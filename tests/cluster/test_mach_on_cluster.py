@@ -44,6 +44,7 @@ def reference(spark, configure, tmp_path):
     return contents(spark, tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_a_lost_executor_and_a_killed_driver_retrain_only_what_was_not_finished(
     spark, cluster, configure, reference, tmp_path
 ):

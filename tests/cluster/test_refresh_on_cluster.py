@@ -54,13 +54,6 @@ def _wait_for(path, process, seconds=300):
         time.sleep(0.05)
 
 
-def test_a_cluster_gives_the_same_tables_and_bundle_as_one_slot(
-    spark, cluster, configure, reference, tmp_path
-):
-    finish(cluster.submit("refresh", "--config", str(configure("plain"))))
-    assert _found(spark, tmp_path / "plain") == reference
-
-
 def test_an_executor_lost_in_training_changes_nothing(spark, cluster, configure, reference, tmp_path):
     events = tmp_path / "events"
     events.mkdir()
@@ -80,6 +73,7 @@ def test_an_executor_lost_in_training_changes_nothing(spark, cluster, configure,
     assert _found(spark, tmp_path / "lost") == reference
 
 
+@pytest.mark.slow
 def test_a_driver_killed_between_and_inside_stages_goes_on_where_it_was(
     spark, cluster, configure, reference, tmp_path
 ):
@@ -101,7 +95,9 @@ def test_a_driver_killed_between_and_inside_stages_goes_on_where_it_was(
     assert _found(spark, tmp_path / "killed") == reference
 
 
-def test_speculative_duplicates_commit_once(spark, cluster, configure, reference, tmp_path):
+def test_a_cluster_gives_the_tables_and_bundle_of_one_slot_and_speculative_duplicates_commit_once(
+    spark, cluster, configure, reference, tmp_path
+):
     eager = {
         "spark.speculation": "true",
         "spark.speculation.multiplier": "1.01",

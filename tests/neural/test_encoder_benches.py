@@ -9,16 +9,28 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import encoder_latency, label_memory
+from bench import encoder_latency, label_memory, unidec_pools
 from xmcspark.corpus.dataset import write_dataset
 from xmcspark.corpus.synthetic import generate
 
 
-def test_a_step_on_labels_is_measured_with_its_table_apart(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("task", "rows"), [(("level",), 64), (("unidec", "--pool", "32"), 256)])
+def test_a_step_on_labels_is_measured_with_its_table_apart(task, rows, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(Path(__file__).resolve().parents[2])  # where its own processes find the bench
     file = tmp_path / "found.json"
-    command = ["--labels", "500", "--rows", "64", "--width", "8", "--steps", "2", "--work", str(tmp_path)]
-    assert label_memory.main([*command, "--json", str(file)]) == 0
+    command = [
+        "--labels",
+        "500",
+        "--rows",
+        str(rows),
+        "--width",
+        "8",
+        "--steps",
+        "2",
+        "--work",
+        str(tmp_path),
+    ]
+    assert label_memory.main(["--task", *task, *command, "--json", str(file)]) == 0
     (found,) = json.loads(file.read_text())["results"]
     assert found["table_mb"] == pytest.approx(500 * (8 + 1 + 2 * 9 + 1) * 4 / 1e6)
     assert found["private_peak_mb"] >= found["private_before_mb"] > 10
@@ -50,3 +62,16 @@ def test_a_bundle_without_an_encoder_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
         encoder_latency.main(["--bundle", str(tmp_path), "--data", str(tmp_path / "small")])
     assert "has no encoder" in capsys.readouterr().err
+
+
+def test_pools_grow_with_what_queries_bring_and_clusters_share_labels(tmp_path, tiny_folder, capsys):
+    write_dataset(generate(120, 30, seed=1), tmp_path / "small")
+    file = tmp_path / "found.json"
+    command = ["--encoder", str(tiny_folder), "--data", str(tmp_path / "small"), "--batch", "16"]
+    assert unidec_pools.main([*command, "--json", str(file)]) == 0
+    for found in json.loads(file.read_text())["pools"].values():
+        by_settings = {(one["beta"], one["eta"]): one for one in found}
+        assert by_settings[1, 0]["labels"] < by_settings[1, 3]["labels"] < by_settings[1, 12]["labels"]
+        assert by_settings[1, 0]["positives"] <= by_settings[1, 12]["positives"]
+        assert by_settings[1, 0]["positives"] < by_settings[5, 0]["positives"]
+    assert "| clusters " in capsys.readouterr().out

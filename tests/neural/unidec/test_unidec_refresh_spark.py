@@ -19,13 +19,9 @@ from xmcspark.errors import ConfigError, InputError
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.members import Members, TreeMember
 from xmcspark.matchers.model_spark import member_settings
-from xmcspark.neural.embed import embed_texts
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.tokens import TokenStore
-from xmcspark.neural.unidec.data import UnidecData
-from xmcspark.neural.unidec.search import LabelSearch
 from xmcspark.neural.unidec.task import UnidecTask
-from xmcspark.neural.unidec.train import UnidecTraining
+from xmcspark.neural.unidec.text_model import train_unidec
 from xmcspark.neural.unidec.vectors_spark import _searched_labels
 from xmcspark.serving.functions_spark import register_functions
 from xmcspark.serving.verify_spark import verify_run
@@ -71,25 +67,22 @@ def predictions_of(run):
     return {row["id"]: (row["labels"], row["scores"]) for row in rows.to_pylist()}
 
 
-def local_search(config, corpus, encoder, folder):
+def local_model(config, corpus, folder):
     """Trained by the library alone, on the same rows in the same order."""
     rows = sorted(corpus[:TRAIN], key=lambda row: int(text_hashes(pa.array([row[0]]))[0]))
     Y = np.zeros((TRAIN, LABELS), np.float32)
     for at, (_, _, labels) in enumerate(rows):
         Y[at, labels] = 1
-    tokens = TokenStore.write(folder / "instances", encoder, [[text for _, text, _ in rows]])
-    of_labels = TokenStore.write(folder / "labels", encoder, [WORDS[:LABELS]])
-    keys = np.array([int(text_hashes(pa.array([name]))[0]) for name, _, _ in rows])
-    given = UnidecData(as_csr(Y), tokens, of_labels, row_keys=keys)
-    training = UnidecTraining(
-        given, config.encoder, config.unidec, seed=config.seed, folder=folder / "state", identity={}
+    return train_unidec(
+        [text for _, text, _ in rows],
+        as_csr(Y).to_scipy(),
+        config.encoder,
+        config.unidec,
+        folder=folder,
+        label_texts=WORDS[:LABELS],
+        row_keys=np.array([int(text_hashes(pa.array([name]))[0]) for name, _, _ in rows]),
+        seed=config.seed,
     )
-    model, _ = training.run(encoder)
-    sample = embed_texts(model.encoder, ["cat"])
-    made = LabelSearch.write(
-        folder / "search", model.source(of_labels), given.trained_labels, config.unidec, sample=sample
-    )
-    return model.encoder, made
 
 
 def assert_alike(found, expected):
@@ -102,12 +95,10 @@ def assert_alike(found, expected):
         assert set(labels) == set(right) or not apart.all()
 
 
-def test_predictions_are_those_of_the_library(published, data, corpus, tiny_folder, make_tiny, tmp_path):
-    config = asked(data, tiny_folder)
-    encoder, search = local_search(config, corpus, make_tiny(dropout=config.encoder.dropout), tmp_path)
+def test_predictions_are_those_of_the_library(published, data, corpus, tiny_folder, tmp_path):
     texts = {name: text for name, text, _ in corpus[TRAIN:]}
-    labels, scores = search.search(embed_texts(encoder, list(texts.values())), 10)
-    expected = {name: (labels[at].tolist(), scores[at].tolist()) for at, name in enumerate(texts)}
+    found = local_model(asked(data, tiny_folder), corpus, tmp_path).predict(list(texts.values()))
+    expected = {name: (found.labels[at].tolist(), found.scores[at].tolist()) for at, name in enumerate(texts)}
     assert_alike(predictions_of(published), expected)
 
 

@@ -1,0 +1,194 @@
+"""What bench.transformers measures: the rows of each study, and the directions of the papers that these can judge. On a
+whole dataset (headline, unidec), or on a subset with short texts and several seeds (ablations, unidec-ablations)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bench.transformers_steps import Asked
+
+SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
+
+Changes = dict[str, Any]  # of the configuration, by dotted key
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What a paper claims of two rows, by their names."""
+
+    claim: str
+    better: str
+    other: str
+    falls: tuple[str, ...] = ()  # metrics that should be lower, P or PSP; the others should be higher
+
+
+@dataclass(frozen=True)
+class Study:
+    """Rows, given settings for all of them, and what is claimed of them."""
+
+    rows: Callable[[Changes], Iterator[Asked]]
+    directions: tuple[Direction, ...] = ()
+
+
+def headline(changes: Changes) -> Iterator[Asked]:
+    yield Asked("XR-Linear", "xr-linear")
+    yield Asked("frozen", changes={**changes, "encoder.epochs": 0.0})
+    yield Asked("XR-Transformer", changes=changes)
+    yield Asked("X-Transformer", "x-transformer", changes=changes)
+    yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
+    yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
+
+
+def ablations(changes: Changes) -> Iterator[Asked]:
+    changes = {**changes, "encoder.max_length": SUBSET_LENGTH}
+
+    def xr(name: str, **more: Any) -> Asked:
+        return Asked(f"XR-Transformer {name}".strip(), changes=_with(changes, "xr_transformer", more))
+
+    def x(name: str, negatives: str | None = None, **more: Any) -> Asked:
+        of_train = {} if negatives is None else {"train.negatives": negatives}
+        of_x = _with(changes, "x_transformer", more)
+        return Asked(f"X-Transformer {name}".strip(), "x-transformer", {**of_x, **of_train})
+
+    yield from _in_subset(
+        [
+            Asked("XR-Linear", "xr-linear"),
+            Asked("frozen", changes={**changes, "encoder.epochs": 0.0}),
+            xr(""),
+            xr("without costs", cost_sensitive=False),
+            xr("cold heads", bootstrap=False),
+            xr("shortlists by head", shortlist="head"),
+            replace(xr("Gandalf"), gandalf=True),
+            x(""),
+            x("TFN", "tfn"),
+            x("TFN tfidf", "tfn", ranker_input="tfidf"),
+            x("Parabel", matching="linear"),
+            x("pifa-neural", indexer="pifa-neural"),
+            x("text-emb", indexer="text-emb"),
+            x("reclustered", recluster=True),
+            *(xr(f"leaves of {size}", max_leaf=size) for size in (4, 64)),
+        ]
+    )
+
+
+def unidec(changes: Changes) -> Iterator[Asked]:
+    yield _unidec("DePSL", changes, heads=["dual"])
+    yield _unidec("classifier", changes, heads=["classifier"])
+    yield _unidec("UniDEC", changes)
+    yield replace(_unidec("UniDEC Gandalf", changes), gandalf=True)
+
+
+def unidec_ablations(changes: Changes) -> Iterator[Asked]:
+    changes = {**changes, "encoder.max_length": SUBSET_LENGTH}
+    dual, classifier = ["dual"], ["classifier"]
+    yield from _in_subset(
+        [
+            _unidec("UniDEC", changes),
+            _unidec("DePSL", changes, heads=dual),
+            _unidec("classifier", changes, heads=classifier),
+            _unidec("DePSL SupCon", changes, heads=dual, dual_loss="supcon"),
+            _unidec("DePSL without hard negatives", changes, heads=dual, hard_negatives=0),
+            _unidec("DePSL one direction", changes, heads=dual, dual_share=1.0),
+            _unidec("DePSL pick one", changes, heads=dual, reduction="pol"),
+            _unidec("classifier without BCE", changes, heads=classifier, bce=0.0),
+            _unidec("classifier pick one", changes, heads=classifier, reduction="pol"),
+            _unidec("classifier pick all", changes, heads=classifier, reduction="pal", pool_size=None),
+            replace(_unidec("UniDEC Gandalf", changes), gandalf=True),
+            *(
+                _unidec(f"DePSL pools of {size}", changes, heads=dual, pool_size=size)
+                for size in (128, 256, 1024)
+            ),
+            *(
+                _unidec(f"DePSL batches of {size}", changes, heads=dual, batch_size=size)
+                for size in (64, 128)
+            ),
+        ]
+    )
+
+
+STUDIES = {
+    "headline": Study(headline),
+    "ablations": Study(
+        ablations,
+        (
+            Direction(
+                "embeddings beside TF-IDF (paper 3, table 5, ids 0 and 1)",
+                "X-Transformer TFN",
+                "X-Transformer TFN tfidf",
+            ),
+            Direction(
+                "matcher-aware negatives (paper 3, table 5, ids 1 and 2)",
+                "X-Transformer",
+                "X-Transformer TFN",
+            ),
+            Direction("cost-sensitive (paper 4, table 9)", "XR-Transformer", "XR-Transformer without costs"),
+            Direction("bootstrapped heads (paper 4, eq. 11)", "XR-Transformer", "XR-Transformer cold heads"),
+            Direction(
+                "shortlists by matchers (paper 4, algorithm 1)",
+                "XR-Transformer",
+                "XR-Transformer shortlists by head",
+            ),
+            Direction("fine-tuned, not frozen (paper 4, table 5)", "XR-Transformer", "frozen"),
+            Direction("Gandalf (paper 5, chapter 1)", "XR-Transformer Gandalf", "XR-Transformer"),
+            Direction(
+                "small leaves (paper 3, figure 2)",
+                "XR-Transformer leaves of 4",
+                "XR-Transformer leaves of 64",
+            ),
+        ),
+    ),
+    "unidec": Study(unidec),
+    "unidec-ablations": Study(
+        unidec_ablations,
+        (
+            Direction("both heads, not the dual one alone (paper 5, table 2.2)", "UniDEC", "DePSL"),
+            Direction("both heads, not the classifier alone (paper 5, table 2.2)", "UniDEC", "classifier"),
+            Direction("decoupled softmax, not SupCon (paper 5, table 2.4)", "DePSL", "DePSL SupCon"),
+            Direction(
+                "hard negatives in pools of the same size: P up, PSP down (paper 5, table 2.5)",
+                "DePSL",
+                "DePSL without hard negatives",
+                falls=("PSP",),
+            ),
+            Direction(
+                "auxiliary BCE: P up, PSP down (paper 5, table 2.4)",
+                "classifier",
+                "classifier without BCE",
+                falls=("PSP",),
+            ),
+            Direction(
+                "symmetric loss on short texts: P down, PSP up (paper 5, table 2.6)",
+                "DePSL",
+                "DePSL one direction",
+                falls=("P@",),
+            ),
+            Direction("some labels, not one: dual (paper 5, table 2.3)", "DePSL", "DePSL pick one"),
+            Direction(
+                "some labels, not one: classifier (paper 5, table 2.3)", "classifier", "classifier pick one"
+            ),
+            Direction(
+                "all labels, the upper bound (paper 5, table 2.3)", "classifier pick all", "classifier"
+            ),
+            Direction("Gandalf (paper 5, chapter 1)", "UniDEC Gandalf", "UniDEC"),
+        ),
+    ),
+}
+
+
+def _with(changes: Changes, of: str, more: Changes) -> Changes:
+    return {**changes, **{f"{of}.{key}": value for key, value in more.items()}}
+
+
+def _unidec(name: str, changes: Changes, **more: Any) -> Asked:
+    """Clusters of queries and mined negatives are of each epoch: there are few."""
+    return Asked(name, "unidec", _with({"unidec.refresh_epochs": 1, **changes}, "unidec", more))
+
+
+def _in_subset(wanted: Iterable[Asked]) -> Iterator[Asked]:
+    """Each with each seed, on the same rows."""
+    wanted = list(wanted)
+    for seed in SEEDS:
+        for asked in wanted:
+            yield replace(asked, seed=seed, rows=SUBSET)

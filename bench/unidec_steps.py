@@ -1,0 +1,94 @@
+"""UniDEC for bench.transformers: trained by the library, searched in the space asked for and, if it has two heads, in
+that of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.augmentation import Task
+from xmcspark.config.configuration import Config
+from xmcspark.labels.augmented_training import Instances
+from xmcspark.matchers.predictions import Predictions
+from xmcspark.neural.embed import embed_texts
+from xmcspark.neural.progress import Report
+from xmcspark.neural.unidec.text_model import UnidecTextModel, train_unidec
+from xmcspark.sparse.rows import stacked_rows
+
+Judge = Callable[[Predictions], dict[str, list[float]]]
+
+
+def learned(
+    task: Task,
+    config: Config,
+    instances: tuple[Instances, Instances],
+    folder: Path,
+    threads: int,
+    report: Report,
+    top_k: int,
+    judge: Judge,
+) -> tuple[Predictions, dict[str, Any]]:
+    """What it answers for the test rows, and what that took."""
+    observed, made = instances
+    rows = len(observed.keys) + len(made.keys)
+    weights = is_made = None
+    if len(made.keys):
+        is_made = np.arange(rows) >= len(observed.keys)
+        weights = np.where(is_made, config.augment.weights[0], 1).astype(np.float32)
+    started = time.perf_counter()
+    model = train_unidec(
+        [*observed.texts, *made.texts],
+        stacked_rows([observed.Y, made.Y]).to_scipy(),
+        config.encoder,
+        config.unidec,
+        folder=folder / "work",
+        label_texts=[text or "" for text in task.label_texts],
+        row_keys=np.concatenate([observed.keys, made.keys]),
+        row_weights=weights,
+        made=is_made,
+        seed=config.seed,
+        threads=threads,
+        report=report,
+    )
+    trained = time.perf_counter()
+    embeddings = embed_texts(model.model.encoder, list(task.texts))
+    embedded = time.perf_counter()
+    found = model.found(embeddings, top_k, task.excluded)
+    facts = {
+        "train_s": trained - started,
+        "embed_s": embedded - trained,
+        "search_s": time.perf_counter() - embedded,
+        "levels": [_told(report) for report in model.reports],
+        "spaces": _by_space(model, config, embeddings, task, folder, threads, top_k, judge),
+    }
+    return found, facts
+
+
+def _told(report: Any) -> dict[str, Any]:
+    pools = {"pool_labels": report.pools.average_labels, "pool_positives": report.pools.average_positives}
+    return {"level": report.task, **pools, **asdict(report.tuned)}
+
+
+def _by_space(
+    model: UnidecTextModel,
+    config: Config,
+    embeddings: np.ndarray,
+    task: Task,
+    folder: Path,
+    threads: int,
+    top_k: int,
+    judge: Judge,
+) -> dict[str, dict[str, list[float]]]:
+    """Quality by each head of a model that has two."""
+    if len(config.unidec.heads) == 1:
+        return {}
+    found = {}
+    for space in config.unidec.heads:
+        other = model.in_space(space, folder / "work" / space, config.unidec, threads=threads)
+        found[space] = judge(other.found(embeddings, top_k, task.excluded))
+    return found
