@@ -19,7 +19,8 @@ from bench.table import text_table
 from bench.tradeoff_plot import Line, Panel, Spot, drawn
 from bench.transformers import verdict
 from bench.transformers_steps import TOP_K, Asked
-from bench.transformers_studies import SUBSET_LENGTH
+from bench.transformers_studies import ANCHOR, SUBSET_LENGTH
+from xmcspark.neural.unidec.settings import UnidecSettings
 
 MARK = "<!-- From here on written by bench.transformers_report. -->"
 _QUALITY = (*(f"{metric}@{k}" for metric in ("P", "PSP") for k in (1, 3, 5)), f"R@{TOP_K}")
@@ -76,6 +77,20 @@ def ablation_table(result: Result) -> str:
     return text_table(shown)
 
 
+def gains_table(result: Result) -> str:
+    """Each row's quality relative to the anchor's (paper 3, table 6), means over seeds; "" without an anchor."""
+    groups = dict(_by_name(result["rows"].values(), lambda row: asked_of(row).name))
+    if len(groups) < 2 or ANCHOR not in groups:
+        return ""
+    anchor = {name: _mean(groups[ANCHOR], name) for name in _QUALITY}
+    shown = [[f"gain over {ANCHOR}, %", *_QUALITY]]
+    for title, rows in groups.items():
+        if title != ANCHOR:
+            gains = (100 * (_mean(rows, name) / anchor[name] - 1) for name in _QUALITY)
+            shown.append([title, *(f"{gain:+.2f}" for gain in gains)])
+    return text_table(shown)
+
+
 def directions_table(result: Result) -> str:
     """For each claim and metric: verdict, mean difference in points over seeds, and its interval; "" without any."""
     found = result.get("directions", [])
@@ -97,6 +112,43 @@ def directions_table(result: Result) -> str:
 def _judged(differences: list[list[float]], falls: bool) -> str:
     points = [100 * mean(one[at] for one in differences) for at in range(3)]
     return f"{verdict(differences, falls)} {points[0]:+.2f} [{points[1]:+.2f}, {points[2]:+.2f}]"
+
+
+def pools_table(result: Result) -> str:
+    """What UniDEC's batches were like and what they cost (paper 5, table 2.3), means over seeds; "" without any."""
+    groups = _by_name(_unidec_rows(result), lambda row: asked_of(row).name)
+    shown = [["", "queries", "labels", "positives of a query", "P@1", "PSP@5", "fine-tuning s", "peak MB"]]
+    for title, rows in groups:
+        tasks = [task for row in rows for task in row["levels"]]
+        queries = asked_of(rows[0]).changes.get("unidec.batch_size", UnidecSettings().batch_size)
+        labels, positives = (mean(task[key] for task in tasks) for key in ("pool_labels", "pool_positives"))
+        quality = (f"{100 * _mean(rows, name):.2f}" for name in ("P@1", "PSP@5"))
+        costs = mean(seconds_of(row)["fine-tuning"] for row in rows), mean(row["peak_mb"] for row in rows)
+        shown.append(
+            [
+                title,
+                str(queries),
+                f"{labels:,.0f}",
+                f"{positives:.2f}",
+                *quality,
+                *(f"{c:,.0f}" for c in costs),
+            ]
+        )
+    return text_table(shown) if len(shown) > 1 else ""
+
+
+def spaces_table(result: Result) -> str:
+    """Models with two heads, searched by each alone; "" without any."""
+    shown = [["", "searched by", *_QUALITY]]
+    for row in _unidec_rows(result):
+        found = [{"metrics": metrics} for metrics in row["spaces"].values()]
+        for space, one in zip(row["spaces"], found, strict=True):
+            shown.append([asked_of(row).label, f"its {space} head", *_quality([one])])
+    return text_table(shown) if len(shown) > 1 else ""
+
+
+def _unidec_rows(result: Result) -> list[Row]:
+    return [row for row in result["rows"].values() if asked_of(row).method == "unidec"]
 
 
 def curve_table(result: Result) -> str:
@@ -154,6 +206,12 @@ def section(name: str, results: Sequence[Result]) -> str:
         parts.append(f"### {kind}: {trained_on}")
         parts.append(f"{_threads(result)}, {machine['cpu']}, {machine['cores']} cores.")
         parts.append((ablation_table if is_ablation(result) else headline_table)(result))
+        if pools := pools_table(result):
+            parts += ["Batches of UniDEC: queries and labels of a step, and what they cost:", pools]
+        if spaces := spaces_table(result):
+            parts += ["One head of a model with both:", spaces]
+        if gains := gains_table(result):
+            parts += [f"Relative to {ANCHOR} (as in paper 3, table 6):", gains]
         if peers := peers_table(result):
             parts += ["Other systems on the same rows, encoder, steps, batch size and length:", peers]
         if curve := curve_table(result):
@@ -216,7 +274,11 @@ def _by_name(rows: Iterable[Row], name_of: Any) -> list[tuple[str, list[Row]]]:
 
 
 def _quality(rows: Sequence[Row]) -> list[str]:
-    return [f"{100 * mean(row['metrics'][name][0] for row in rows):.2f}" for name in _QUALITY]
+    return [f"{100 * _mean(rows, name):.2f}" for name in _QUALITY]
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    return mean(float(row["metrics"][name][0]) for row in rows)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from bench.transformers_steps import Asked
 
 SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
+ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
 Changes = dict[str, Any]  # of the configuration, by dotted key
 
@@ -33,6 +34,7 @@ class Study:
 
 
 def headline(changes: Changes) -> Iterator[Asked]:
+    yield Asked(ANCHOR, "parabel")
     yield Asked("XR-Linear", "xr-linear")
     yield Asked("frozen", changes={**changes, "encoder.epochs": 0.0})
     yield Asked("XR-Transformer", changes=changes)
@@ -54,6 +56,7 @@ def ablations(changes: Changes) -> Iterator[Asked]:
 
     yield from _in_subset(
         [
+            Asked(ANCHOR, "parabel"),
             Asked("XR-Linear", "xr-linear"),
             Asked("frozen", changes={**changes, "encoder.epochs": 0.0}),
             xr(""),

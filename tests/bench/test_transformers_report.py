@@ -99,6 +99,28 @@ def test_seconds_are_shown_by_part_and_a_model_without_encoder_has_one(headline)
     assert cells(table, "both (fused)")["P@1"] == "60.00"
 
 
+def test_gains_are_relative_to_the_anchor(headline):
+    assert transformers_report.gains_table(headline) == ""
+    headline["rows"]["Parabel, seed 0"] = row("Parabel", 0.4, method="parabel")
+    table = transformers_report.gains_table(headline)
+    assert cells(table, "XR-Transformer")["P@1"] == "+25.00"
+    assert "| Parabel " not in table
+
+
+def test_pools_and_heads_of_unidec_have_tables(headline):
+    assert transformers_report.pools_table(headline) == ""
+    assert transformers_report.spaces_table(headline) == ""
+    found = row("UniDEC", 0.5, method="unidec", changes={"unidec.batch_size": 64})
+    for task in found["levels"]:
+        task |= {"pool_labels": 500.4, "pool_positives": 2.5}
+    found["spaces"] = {"dual": {name: [0.4, 0.3, 0.5] for name in METRICS}}
+    headline["rows"]["UniDEC, seed 0"] = found
+    pools = cells(transformers_report.pools_table(headline), "UniDEC")
+    assert (pools["queries"], pools["labels"], pools["positives of a query"]) == ("64", "500", "2.50")
+    spaces = cells(transformers_report.spaces_table(headline), "UniDEC, seed 0")
+    assert (spaces["searched by"], spaces["P@1"]) == ("its dual head", "40.00")
+
+
 def test_ablations_are_means_over_seeds(ablations):
     found = cells(transformers_report.ablation_table(ablations), "XR-Transformer")
     assert (found["seeds"], found["P@1"]) == ("3", "41.00")
