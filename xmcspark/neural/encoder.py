@@ -143,6 +143,10 @@ class TextEncoder(torch.nn.Module):
         )
         return [ids or self._nothing for ids in found["input_ids"]]
 
+    def train_words(self, wanted: bool) -> None:
+        """Whether training moves the vectors of words, or only what lies above them."""
+        self.model.get_input_embeddings().weight.requires_grad_(wanted)
+
     def embed_one(self, text: str) -> np.ndarray:
         """float32 [width]: a single text, for serving. Nothing is dropped, whatever mode the encoder is in."""
         training = self.training

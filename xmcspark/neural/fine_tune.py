@@ -40,7 +40,7 @@ _FIRST = 10  # steps whose mean loss stands for the start
 # identity as their product: a run that did not fit into memory may go on with smaller passes.
 _DECISIVE = (
     *("learning_rate", "head_learning_rate", "weight_decay", "warmup", "clip", "precision"),
-    *("evaluate_every", "patience"),
+    *("evaluate_every", "patience", "train_words"),
 )
 
 

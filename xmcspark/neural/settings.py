@@ -33,6 +33,11 @@ class EncoderSettings:
         source="paper 3, section 3.3: cls",
         choices=POOLINGS,
     )
+    train_words: bool = setting(
+        True,
+        "Whether the vectors of words are trained as well, or only what lies above them: most words are rare, and "
+        "vectors that only some of the training texts move no longer fit the others.",
+    )
     max_length: int = setting(
         128, "Tokens of a text that are read, special ones included.", source="papers 3 and 4", minimum=4
     )
@@ -123,6 +128,13 @@ class XrTransformerSettings:
         "Nodes on each level of the preliminary tree, such as [128, 2048]; null follows from branching and max_leaf.",
         source="paper 4, table 7",
     )
+    fewest_nodes: int = setting(
+        16,
+        "Nodes of its first level at least: levels with fewer are left out, because a few outputs teach an encoder to "
+        "tell a few things apart and to forget all else.",
+        source="paper 4, table 7: 16 to 512",
+        minimum=1,
+    )
     down_to: str = setting(
         "labels",
         "Where fine-tuning ends: at labels, or at the clusters above them.",
@@ -144,8 +156,17 @@ class XrTransformerSettings:
     )
     bootstrap: bool = setting(
         True,
-        "Start each level but the first from weights that the solver finds on the embeddings so far.",
+        "Start the head of each level from weights that the solver finds on the embeddings so far.",
         source="paper 4, eq. 11",
+    )
+    bootstrap_root: bool = setting(
+        True, "So also the head of the first level.", source="paper 4 starts it from nothing"
+    )
+    bootstrap_cost: float = setting(
+        100.0,
+        "Cp and Cn of these solutions: large, since fine-tuning has no pull to 0.",
+        source="PECOS",
+        above=0,
     )
     cost_sensitive: bool = setting(
         True, "Weigh positives by how many labels are below them.", source="paper 4, eq. 6 and 9"
@@ -203,6 +224,11 @@ class XTransformerSettings:
         False,
         "Cluster again by the fine-tuned embeddings of instances, and fine-tune the matcher on those clusters.",
         source="paper 3, section 3.3",
+    )
+    bootstrap: bool = setting(
+        True,
+        "Start the matcher's head from weights that the solver finds on the embeddings so far.",
+        source="paper 4, eq. 11; paper 3 starts it from nothing",
     )
     matching: str = setting(
         "neural",

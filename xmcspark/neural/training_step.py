@@ -56,6 +56,7 @@ class TrainingStep:
         self._table_rates = _rates("tables", rates.tables, len(task.tables), settings)
         for part in (encoder, *modules):
             part.to(device.torch)
+        encoder.train_words(settings.train_words)
         self._optimizer = make_optimizer(encoder, modules, module_rates, settings)
         self._weights = weights_of(self._optimizer)
         self.loss_scale = LossScale(device.precision == "fp16")

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _LABELS_A_CLUSTER = 64  # about what paper 3, table 2 has
 
 # One level of clusters, all of them outputs of every row, each as important (paper 3, eq. 3).
-_ONE_LEVEL = XrTransformerSettings(down_to="clusters", cost_sensitive=False, bootstrap=False)
+_ONE_LEVEL = XrTransformerSettings(down_to="clusters", cost_sensitive=False)
 
 
 def cluster_count(labels: int) -> int:
@@ -110,7 +110,8 @@ class XFineTuning:
         for number in range(rounds):
             folder = self.folder / f"round-{number}"
             tree = self._clusters(folder, indexer, encoder)
-            tuning = XrFineTuning(self.data, tree, of_round, _ONE_LEVEL, folder=folder, **self.how)
+            level = replace(_ONE_LEVEL, bootstrap=self.settings.bootstrap)
+            tuning = XrFineTuning(self.data, tree, of_round, level, folder=folder, **self.how)
             encoder, done = tuning.run(encoder)
             reports += done
             indexer = "pifa-neural"

@@ -15,6 +15,7 @@ from xmcspark.errors import InputError
 from xmcspark.labels.cooccurrence import Neighbours, counted_neighbours
 from xmcspark.labels.features import pifa
 from xmcspark.matchers.model import Matchers
+from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import row_totals
 from xmcspark.matchers.trainer import Trainer, in_one_node
@@ -34,10 +35,12 @@ from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.rows import take_rows
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
+from xmcspark.tree.shape import level_sizes
 
 log = logging.getLogger(__name__)
 
 _NEIGHBOURS = 100  # kept of each label, for R_GLaS
+_BOOTSTRAP_SWEEPS = 20  # a start need not be the optimum
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,16 @@ def preliminary_tree(
     if len(live) < 2:
         raise InputError(f"the training instances have {len(live)} labels: there is nothing to tell apart")
     Z = pifa(data.X, data.Y, threads=threads)[live]
-    tree = build_tree(
-        Z,
-        branching=settings.branching,
-        max_leaf=settings.max_leaf,
-        shape=settings.shape,
-        seed=seed,
-        threads=threads,
-    )
+    tree = build_tree(Z, shape=preliminary_shape(len(live), settings), seed=seed, threads=threads)
     return LabelTree(tree.child_ptr, live[tree.labels].astype(np.int32))
+
+
+def preliminary_shape(labels: int, settings: XrTransformerSettings) -> tuple[int, ...]:
+    """Clusters on each level of the preliminary tree."""
+    if settings.shape is not None:
+        return settings.shape
+    every = level_sizes(labels, settings.branching, settings.max_leaf)
+    return tuple(size for size in every if size >= settings.fewest_nodes)
 
 
 class XrFineTuning:
@@ -132,13 +136,20 @@ class XrFineTuning:
         """From where an earlier attempt came to, or from the top."""
         found = LevelStart.latest(self.folder, self.identity)
         if not self.processes.all_have(found is not None):
-            start = LevelStart(0, in_one_node(len(self.data)))
+            start = self._first(encoder)
             self._keep(start, encoder)
             return encoder, start
         assert found is not None
         start, place = found
         log.info("going on at level %d of %d", start.level + 1, len(self.levels))
         return TextEncoder.load(place), start
+
+    def _first(self, encoder: TextEncoder) -> LevelStart:
+        """Where the first level starts: every row is in the root."""
+        root = in_one_node(len(self.data))
+        if not (self.settings.bootstrap and self.settings.bootstrap_root):
+            return LevelStart(0, root)
+        return self._bootstrapped(self.embedder.embedded(encoder, self.data.tokens), self.levels[0], root)
 
     def _keep(self, start: LevelStart, encoder: TextEncoder) -> None:
         if self.processes.rank == 0:
@@ -193,21 +204,36 @@ class XrFineTuning:
     def _next(self, encoder: TextEncoder, level: Resolution, start: LevelStart) -> LevelStart:
         """Parents for the level below, predicted for all rows, and what its head starts from (eq. 11)."""
         E = self.embedder.embedded(encoder, self.data.tokens)
-        if self.settings.shortlist == "matchers":
+        of_solver = self.settings.shortlist == "matchers"
+        if of_solver:
             X = self.data.with_embeddings(E)
             matchers = self._solved(X, level, start.parents)
         else:
             X, matchers = embeddings_alone(E), head_matchers(self.head)
         parents = best_children(
-            X, matchers, level.child_ptr, start.parents, self.settings.parents, threads=self.threads
+            X,
+            matchers,
+            level.child_ptr,
+            start.parents,
+            self.settings.parents,
+            scoring=Scoring.for_loss(self.solving.loss if of_solver else "squared_hinge"),
+            threads=self.threads,
         )
         below = self.levels[level.number + 1]
         if not self.settings.bootstrap:
             return LevelStart(below.number, parents)
-        first = self._solved(embeddings_alone(E), below, parents)
-        return LevelStart(below.number, parents, first.weights.dense, first.bias)
+        return self._bootstrapped(E, below, parents)
 
-    def _solved(self, X: Csr, level: Resolution, predicted: Csr) -> Matchers:
+    def _bootstrapped(self, E: np.ndarray, level: Resolution, parents: Csr) -> LevelStart:
+        """A level whose head starts from what the solver finds on embeddings (eq. 11)."""
+        cost = self.settings.bootstrap_cost
+        solving = replace(self.solving, cost_positive=cost, cost_negative=cost, max_sweeps=_BOOTSTRAP_SWEEPS)
+        first = self._solved(embeddings_alone(E), level, parents, solving)
+        return LevelStart(level.number, parents, first.weights.dense, first.bias)
+
+    def _solved(
+        self, X: Csr, level: Resolution, predicted: Csr, solving: TrainSettings | None = None
+    ) -> Matchers:
         """Matchers of a level by the native solver, on the rows that may be learned from."""
         rows = np.flatnonzero(~self.held_out)
         whole = len(rows) == len(self.data)
@@ -217,7 +243,7 @@ class XrFineTuning:
         trainer = Trainer(
             X,
             self.tree,
-            self.solving,
+            solving or self.solving,
             self.data.row_keys[rows],
             totals=row_totals(R) if self.settings.cost_sensitive else None,
             row_weights=None if weights is None else weights[rows],
