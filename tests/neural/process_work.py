@@ -102,7 +102,7 @@ def late_in_a_shared_folder(model: Path, folder: Path, processes: Processes) -> 
     first has had the time to begin."""
     folder.mkdir(exist_ok=True)
     data = small_set(folder / f"set-{processes.rank}", open_tiny(model))
-    settings = XrTransformerSettings(branching=4, max_leaf=4)
+    settings = XrTransformerSettings(branching=4, max_leaf=4, fewest_nodes=2)
     encoder = EncoderSettings(epochs=0.5, batch_size=8)
     how: dict[str, Any] = {"seed": 0, "identity": {}, "embedder": Embedder(4, processes=processes)}
     steps = []

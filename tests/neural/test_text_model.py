@@ -22,7 +22,10 @@ QUICK = {
 
 
 def settings(folder, method: str, epochs: float = 2.0, train=None, **changes) -> TextModelSettings:
-    xr, x = XrTransformerSettings(enabled=True, branching=4, max_leaf=4), XTransformerSettings()
+    xr, x = (
+        XrTransformerSettings(enabled=True, branching=4, max_leaf=4, fewest_nodes=2),
+        XTransformerSettings(),
+    )
     if method == "x-transformer":
         xr, x = XrTransformerSettings(), XTransformerSettings(enabled=True, **{"clusters": 4, **changes})
     encoder = EncoderSettings(enabled=True, model=str(folder), epochs=epochs, **QUICK)

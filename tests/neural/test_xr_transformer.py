@@ -8,7 +8,7 @@ from small_set import LABELS, small_set
 from xmcspark.errors import InputError
 from xmcspark.neural.embed import embed
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings
-from xmcspark.neural.xr_transformer import XrFineTuning, level_steps, preliminary_tree
+from xmcspark.neural.xr_transformer import XrFineTuning, level_steps, preliminary_shape, preliminary_tree
 
 QUICK = {
     "batch_size": 16,
@@ -20,7 +20,8 @@ QUICK = {
 
 
 def fine_tuning(data, folder, epochs: float = 6.0, encoder=None, **changes) -> XrFineTuning:
-    settings = XrTransformerSettings(enabled=True, **{"branching": 4, "max_leaf": 4, "parents": 3, **changes})
+    small = {"branching": 4, "max_leaf": 4, "fewest_nodes": 2, "parents": 3}
+    settings = XrTransformerSettings(enabled=True, **{**small, **changes})
     tree = preliminary_tree(data, settings, seed=0, threads=1)
     asked = EncoderSettings(enabled=True, epochs=epochs, **{**QUICK, **(encoder or {})})
     return XrFineTuning(data, tree, asked, settings, seed=0, folder=folder, identity={"of": "test"})
@@ -121,6 +122,29 @@ def test_bootstrapped_heads_start_where_the_solver_ends(tmp_path, tiny_encoder):
     margins = E @ below.weights.T + below.bias
     Y = tuning.levels[1].Y.to_scipy().toarray() > 0
     assert margins[Y].mean() > margins[~Y].mean() + 0.2  # without a start both are 0
+
+
+def test_the_first_level_starts_from_solved_weights_unless_told_otherwise(tmp_path, tiny_encoder):
+    data = small_set(tmp_path / "set", tiny_encoder)
+    _, start = fine_tuning(data, tmp_path / "solved", epochs=0.0)._begun(tiny_encoder)
+    _, cold = fine_tuning(data, tmp_path / "cold", epochs=0.0, bootstrap_root=False)._begun(tiny_encoder)
+    assert cold.weights is None
+    assert start.weights is not None
+    E, Y = (
+        embed(tiny_encoder, data.tokens),
+        fine_tuning(data, tmp_path / "x").levels[0].Y.to_scipy().toarray(),
+    )
+    margins = E @ start.weights.T + start.bias
+    assert margins[Y > 0].mean() > margins[Y == 0].mean() + 0.2
+
+
+def test_levels_of_a_few_nodes_are_left_out_as_in_the_paper():
+    settings = XrTransformerSettings()
+    assert preliminary_shape(3_956, settings) == (16, 248)  # table 7, Eurlex-4K: 16, 256
+    assert preliminary_shape(30_938, settings) == (121, 1934)  # Wiki10-31K: 128, 2048
+    assert preliminary_shape(100, settings) == ()
+    assert preliminary_shape(100, XrTransformerSettings(fewest_nodes=1)) == (7,)
+    assert preliminary_shape(100, XrTransformerSettings(shape=(2, 8))) == (2, 8)
 
 
 def test_instances_that_are_held_out_are_checked_not_trained(tmp_path, tiny_encoder):
