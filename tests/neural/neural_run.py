@@ -19,6 +19,7 @@ QUICK = (
     "encoder.head_learning_rate=0.01",
     "encoder.max_length=16",
     "encoder.epochs=2.0",
+    "xr_transformer.fewest_nodes=2",
     "tree.branching=4",
     "tree.max_leaf=6",
     "predict.beam=4",
