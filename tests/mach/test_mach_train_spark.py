@@ -4,6 +4,7 @@ had finished is not trained again."""
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from training_run import FEATURES, folder_bytes, local_model, training_problem, write_inputs
 
@@ -12,6 +13,7 @@ from xmcspark.mach import repetition_runs_spark
 from xmcspark.mach.linear import train_linear
 from xmcspark.mach.model import Sketch
 from xmcspark.mach.repetition import Part
+from xmcspark.mach.training_rows import gathered_rows
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.members import Members
 from xmcspark.matchers.model_spark import member_settings
@@ -25,9 +27,11 @@ LABELS = 90  # the last one is not active, and the fifth has no rows
 SMALL = ("seed=5", "method=mach", "mach.buckets=20", "mach.repetitions=4")
 
 
-def trained(make_context, problem, *overrides, run="test", partitions=2, seed=0):
+def trained(
+    make_context, problem, *overrides, run="test", partitions=2, seed=0, other_label=LABELS - 1
+):
     context = make_context(STAGE, *SMALL, *overrides, run=run)
-    write_inputs(context, problem, partitions, seed)
+    write_inputs(context, problem, partitions, seed, other_label=other_label)
     labels = [(i, str(i), str(i), i != LABELS - 1, 1, None, None) for i in range(LABELS)]
     frame = context.spark.createDataFrame(labels, TABLES["labels"].schema)
     frame.write.mode("overwrite").parquet(context.run.table("labels"))
@@ -157,3 +161,11 @@ def test_what_cannot_be_trained_is_refused_before_it_is(make_context):
         trained(make_context, problem, "predict.top_k=89")
     with pytest.raises(InputError, match="a repetition of MACH would take about"):
         trained(make_context, problem, "train.task_memory_mb=100")
+
+
+def test_labels_outside_of_the_hashed_range_are_refused_and_not_left_out(make_context):
+    with pytest.raises(Exception, match=r"names label 90, but the table labels ends at 89: .* from corpus on"):
+        trained(make_context, training_problem(), other_label=LABELS)
+    table = pa.table({"indices": [[1]], "values": [[1.0]], "labels": [[2, LABELS]], "targets": [[0.5, 1.0]]})
+    with pytest.raises(InputError, match=r"names label 90, .* run it again from corpus on"):
+        gathered_rows(table.to_batches(), FEATURES, np.ones(LABELS, bool), relevance=False)

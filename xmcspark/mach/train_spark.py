@@ -22,6 +22,7 @@ from xmcspark.mach.repetition import LinearRepetition, load_repetition
 from xmcspark.mach.repetition_runs_spark import FinishedRepetition, RepetitionRuns
 from xmcspark.mach.repetition_spark import SketchPlan
 from xmcspark.mach.task_memory import check_repetition_memory, repetition_bytes, repetition_load
+from xmcspark.mach.training_rows import check_label_ids
 from xmcspark.store.direct_tables import FrameRows, Rows, rows_of_table
 from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.filesystem import joined
@@ -76,7 +77,8 @@ def _labels_met(ids: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     met = np.zeros(ids, bool)
     for batch in batches:
         labels = batch.column(0).flatten().to_numpy(zero_copy_only=False)
-        met[labels[labels < ids]] = True
+        check_label_ids(labels, ids)
+        met[labels] = True
     yield pa.RecordBatch.from_arrays([pa.array([np.packbits(met).tobytes()], pa.binary())], names=["payload"])
 
 
