@@ -14,6 +14,7 @@ from xmcspark.mach.linear import train_linear
 from xmcspark.mach.model import Sketch
 from xmcspark.mach.repetition import Part
 from xmcspark.mach.training_rows import gathered_rows
+from xmcspark.matchers import train_spark
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.members import Members
 from xmcspark.matchers.model_spark import member_settings
@@ -161,6 +162,18 @@ def test_what_cannot_be_trained_is_refused_before_it_is(make_context):
         trained(make_context, problem, "predict.top_k=89")
     with pytest.raises(InputError, match="a repetition of MACH would take about"):
         trained(make_context, problem, "train.task_memory_mb=100")
+
+
+def test_beside_a_tree_too_it_is_refused_before_anything_is_trained(make_context, monkeypatch):
+    def too_late(context):
+        raise AssertionError("the tree was trained")
+
+    monkeypatch.setattr(train_spark, "_train_trees", too_late)
+    problem, tree = training_problem(), ("ensemble.members=1", "ensemble.fusion=normalised")
+    with pytest.raises(ConfigError, match=r"mach.buckets is 88 with 88 labels"):
+        trained(make_context, problem, *tree, "mach.buckets=88")
+    with pytest.raises(InputError, match="a repetition of MACH would take about"):
+        trained(make_context, problem, *tree, "train.task_memory_mb=100")
 
 
 def test_labels_outside_of_the_hashed_range_are_refused_and_not_left_out(make_context):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,22 @@ _ROWS_PER_BATCH = 512
 LoadRow = tuple[Any, ...]
 
 
-def train_sketch(context: Context, first_member: int, wave: int, memory_limit: int | None) -> list[LoadRow]:
-    """Trains all repetitions and writes the sketch; rows of sub_tree_load. `first_member`: number of repetition 0 in
-    the tables, after the trees; `wave`: that of its rows in the table matchers."""
+@dataclass(frozen=True)
+class PlannedSketch:
+    """What is known of a sketch that can be trained."""
+
+    plan: SketchPlan
+    live: np.ndarray
+    sizes: tuple[int, int, int]  # rows, entries and targets of what is trained on
+    bytes: int  # that a repetition takes, by estimate
+
+    @property
+    def labels(self) -> int:
+        return int(self.live.sum())
+
+
+def planned_sketch(context: Context, memory_limit: int | None) -> PlannedSketch:
+    """The sketch that the settings ask for, or an error: looked at before anything is trained, trees included."""
     settings, rows = context.config.mach, rows_of_table(context, "features", "train")
     live = live_labels(context, rows)
     settings.check_labels(int(live.sum()), context.config.predict.top_k)
@@ -50,14 +64,21 @@ def train_sketch(context: Context, first_member: int, wave: int, memory_limit: i
     plan, sizes = _plan(context, live), _sizes(context)
     expected = repetition_bytes(plan.part(0), plan.settings, *sizes, plan.threads)
     check_repetition_memory(expected, memory_limit)
+    return PlannedSketch(plan, live, sizes, expected)
+
+
+def train_sketch(context: Context, sketch: PlannedSketch, first_member: int, wave: int) -> list[LoadRow]:
+    """Trains all repetitions and writes the sketch; rows of sub_tree_load. `first_member`: number of repetition 0 in
+    the tables, after the trees; `wave`: that of its rows in the table matchers."""
+    plan, buckets = sketch.plan, sketch.plan.settings.buckets
     runs = RepetitionRuns(context, plan, joined(context.folder(MODEL), SKETCH))
-    runs.train(rows, slots_of(context.spark))
-    _write_labels(context, plan, live)
-    written = _write_matchers(context, plan, first_member, wave) if settings.learner == "linear" else 0
+    runs.train(rows_of_table(context, "features", "train"), slots_of(context.spark))
+    _write_labels(context, plan, sketch.live)
+    written = _write_matchers(context, plan, first_member, wave) if plan.settings.learner == "linear" else 0
     context.rows["matchers"] = context.rows.get("matchers", 0) + written
-    _note(context, runs.finished, int(live.sum()))
-    load = repetition_load(settings.buckets, *sizes, context.config.train.max_rows)
-    return [_load_row(first_member, wave, settings.buckets, done, expected, load) for done in runs.finished]
+    _note(context, runs.finished, sketch.labels)
+    load = repetition_load(buckets, *sketch.sizes, context.config.train.max_rows)
+    return [_load_row(first_member, wave, buckets, done, sketch.bytes, load) for done in runs.finished]
 
 
 def live_labels(context: Context, rows: Rows) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 
 from xmcspark.config.configuration import Config
 from xmcspark.mach.settings import TRAINING_KEYS
-from xmcspark.mach.train_spark import MODEL, SKETCH, LoadRow, train_sketch
+from xmcspark.mach.train_spark import MODEL, SKETCH, LoadRow, planned_sketch, train_sketch
 from xmcspark.matchers.caps_spark import row_caps
 from xmcspark.matchers.levels_spark import forest_of_level
 from xmcspark.matchers.members import NEAREST
@@ -55,14 +55,15 @@ def train(context: Context) -> None:
     for folder, enabled in ((SKETCH, config.mach.enabled), (NEAREST, config.unidec.enabled)):
         if not enabled:
             context.fs.delete(joined(context.folder(MODEL), folder))
+    sketch = planned_sketch(context, _memory_limit(context)) if config.mach.enabled else None
     loads: list[LoadRow] = []
     if config.ensemble.members:
         loads += _train_trees(context)
     else:
         context.fs.delete(context.run.table("matchers"))
-    if config.mach.enabled:
+    if sketch is not None:
         waves = 1 + max((int(load[5]) for load in loads), default=-1)
-        loads += train_sketch(context, config.ensemble.members, waves, _memory_limit(context))
+        loads += train_sketch(context, sketch, config.ensemble.members, waves)
     if config.unidec.enabled:
         write_label_search(context)
     if not context.rows.get("matchers"):
