@@ -21,15 +21,23 @@ from xmcspark.matchers.model_spark import member_settings
 from xmcspark.matchers.train_spark import STAGE
 from xmcspark.sparse.csr import Csr, as_csr
 from xmcspark.store.runs import StageRecord
-from xmcspark.store.stage import read_table
+from xmcspark.store.stage import read_table, stage_key
 from xmcspark.store.tables import TABLES
+from xmcspark.tree import index_spark
 
 LABELS = 90  # the last one is not active, and the fifth has no rows
 SMALL = ("seed=5", "method=mach", "mach.buckets=20", "mach.repetitions=4")
 
 
 def trained(
-    make_context, problem, *overrides, run="test", partitions=2, seed=0, other_label=LABELS - 1
+    make_context,
+    problem,
+    *overrides,
+    run="test",
+    partitions=2,
+    seed=0,
+    other_label=LABELS - 1,
+    features_key="v",
 ):
     context = make_context(STAGE, *SMALL, *overrides, run=run)
     write_inputs(context, problem, partitions, seed, other_label=other_label)
@@ -37,7 +45,7 @@ def trained(
     frame = context.spark.createDataFrame(labels, TABLES["labels"].schema)
     frame.write.mode("overwrite").parquet(context.run.table("labels"))
     noted = {"features": FEATURES, "nnz": problem.X.nnz}
-    context.run.finish(StageRecord("vectorize", "v", 0.0, {}, noted, ["features"]))
+    context.run.finish(StageRecord("vectorize", features_key, 0.0, {}, noted, ["features"]))
     STAGE.run(context)
     return context
 
@@ -130,6 +138,40 @@ def test_only_repetitions_that_are_not_finished_are_trained_again(make_context, 
     assert_is_local(again, problem, tmp_path)
 
 
+def reused(context):
+    return context.notes["repetitions_reused"], context.notes["repetitions_trained"]
+
+
+def test_more_repetitions_keep_those_that_are_there_and_fewer_leave_none_behind(make_context, tmp_path):
+    problem = training_problem()
+    assert reused(trained(make_context, problem, "mach.repetitions=2")) == (0, 2)
+    more = trained(make_context, problem, "predict.top_k=3", "mach.recovery=exact", "train.waves=2")
+    assert reused(more) == (2, 2)
+    assert_is_local(more, problem, tmp_path)
+    assert len(Sketch.load(sketch_folder(more)).repetitions) == 4
+    fewer = trained(make_context, problem, "mach.repetitions=3")
+    assert reused(fewer) == (3, 0)
+    assert not (sketch_folder(fewer) / "3").exists()
+    assert len(Sketch.load(sketch_folder(fewer)).repetitions) == 3
+
+
+def test_repetitions_from_other_inputs_are_trained_again(make_context):
+    problem, one = training_problem(), "mach.repetitions=1"
+    trained(make_context, problem, one)
+    for change in ("seed=6", "mach.buckets=21", "train.threshold=0.3", "augment.weight=0.5"):
+        assert reused(trained(make_context, problem, one, change)) == (0, 1), change
+    trained(make_context, problem, one)
+    assert reused(trained(make_context, problem, one, features_key="w")) == (0, 1)
+
+
+def test_without_trees_nothing_is_learned_again_for_another_number_of_predictions(make_context):
+    for stage in (index_spark.STAGE, STAGE):
+        keys = [stage_key(stage, make_context(stage, *SMALL, f"predict.top_k={k}")) for k in (3, 5)]
+        assert keys[0] == keys[1]
+    assert "tree/" not in STAGE.needed(make_context(STAGE, *SMALL).config)
+    assert "tree/" in STAGE.needed(make_context(STAGE, *SMALL, "ensemble.members=1").config)
+
+
 def test_a_sketch_beside_a_tree_is_an_ensemble(make_context, tmp_path):
     problem = training_problem()
     context = trained(make_context, problem, "ensemble.members=1", "ensemble.fusion=normalised")
@@ -177,7 +219,9 @@ def test_beside_a_tree_too_it_is_refused_before_anything_is_trained(make_context
 
 
 def test_labels_outside_of_the_hashed_range_are_refused_and_not_left_out(make_context):
-    with pytest.raises(Exception, match=r"names label 90, but the table labels ends at 89: .* from corpus on"):
+    with pytest.raises(
+        Exception, match=r"names label 90, but the table labels ends at 89: .* from corpus on"
+    ):
         trained(make_context, training_problem(), other_label=LABELS)
     table = pa.table({"indices": [[1]], "values": [[1.0]], "labels": [[2, LABELS]], "targets": [[0.5, 1.0]]})
     with pytest.raises(InputError, match=r"names label 90, .* run it again from corpus on"):

@@ -142,3 +142,6 @@ RECOVERY_KEYS = (
 TRAINING_KEYS = tuple(
     field.name for field in fields(MachSettings) if field.name not in (*RECOVERY_KEYS, "delta")
 )
+REPETITION_KEYS = tuple(
+    name for name in TRAINING_KEYS if name not in ("enabled", "repetitions")
+)  # what decides each by itself

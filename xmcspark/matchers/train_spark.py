@@ -293,7 +293,8 @@ def _more_keys(config: Config) -> tuple[str, ...]:
 def _read(config: Config) -> tuple[str, ...]:
     clusters = ("encode/",) if config.x_transformer.enabled else ()
     nearest = ("encode/", f"{ENCODER}/", "embeddings") if config.unidec.enabled else ()
-    return (feature_table(config), "labels", "tree/", *clusters, *nearest)
+    trees = ("tree/",) if config.ensemble.members else ()
+    return (feature_table(config), "labels", *trees, *clusters, *nearest)
 
 
 STAGE = Stage(

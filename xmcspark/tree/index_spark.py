@@ -114,9 +114,7 @@ def index(context: Context) -> None:
 
 
 def _no_trees(context: Context, labels: _Labels) -> None:
-    """Leaves empty tables, for a method without a tree, once it is known to fit these labels."""
-    if context.config.mach.enabled:
-        context.config.mach.check_labels(labels.active, context.config.predict.top_k)
+    """Leaves empty tables, for a method without a tree."""
     for table in ("label_features", "tree_nodes", "tree_labels"):
         context.write_few(table, [])
     context.fs.delete(context.folder("tree"))
@@ -373,7 +371,4 @@ STAGE = Stage(
     reads_of=_read,
     writes=("label_features", "tree_nodes", "tree_labels", "tree/"),
     run=index,
-    more_keys_of=lambda config: (
-        ("mach.buckets", "predict.top_k") if config.mach.enabled and config.ensemble.members == 0 else ()
-    ),
 )
