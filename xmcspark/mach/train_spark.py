@@ -76,7 +76,7 @@ def train_sketch(context: Context, sketch: PlannedSketch, first_member: int, wav
     _write_labels(context, plan, sketch.live)
     written = _write_matchers(context, plan, first_member, wave) if plan.settings.learner == "linear" else 0
     context.rows["matchers"] = context.rows.get("matchers", 0) + written
-    _note(context, runs.finished, sketch.labels)
+    _note(context, runs.finished, sketch.labels, first_member)
     load = repetition_load(buckets, *sketch.sizes, context.config.train.max_rows)
     return [_load_row(first_member, wave, buckets, done, sketch.bytes, load) for done in runs.finished]
 
@@ -190,11 +190,16 @@ def _load_row(
     return (*place, f["rows"], f["nnz"], expected, f["peak_bytes"], float(load), float(f["seconds"]))
 
 
-def _note(context: Context, finished: list[FinishedRepetition], labels: int) -> None:
+def _note(context: Context, finished: list[FinishedRepetition], labels: int, first_member: int) -> None:
     settings = context.config.mach
     facts = [done.facts for done in finished]
     context.note(
-        mach={"buckets": settings.buckets, "repetitions": settings.repetitions},
+        mach={
+            "buckets": settings.buckets,
+            "repetitions": settings.repetitions,
+            "hashed_features": settings.hashed_features,
+            "first_member": first_member,
+        },
         mach_labels=labels,
         repetitions_trained=sum(not done.reused for done in finished),
         repetitions_reused=sum(done.reused for done in finished),
