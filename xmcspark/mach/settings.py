@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from xmcspark.config.setting import Rule, check_settings, setting
 from xmcspark.errors import ConfigError
-from xmcspark.matchers.scoring import TRANSFORMS, Scoring
+from xmcspark.matchers.scoring import TRANSFORMS, Scoring, may_be_negative
 
 LEARNERS = ("linear", "mlp")
 AGGREGATES = ("mean", "min", "median", "unbiased")
@@ -101,8 +101,7 @@ class MachSettings:
     @property
     def scoring(self) -> Scoring:
         """What makes scores of margins. There is no path along which they would be combined."""
-        signed = self.transform == "identity" or self.transform.startswith("log-")
-        return Scoring(self.transform, "sum" if signed else "product")
+        return Scoring(self.transform, "sum" if may_be_negative(self.transform) else "product")
 
     def contradictions(self) -> list[str]:
         problems = []

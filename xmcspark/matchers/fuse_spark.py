@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ from xmcspark.flow_spark import run_document
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.fuse_options import add_fuse_options
 from xmcspark.matchers.predictions_arrow import lists_of_predictions, predictions_of_lists
+from xmcspark.matchers.scoring import negative_by
 from xmcspark.quality import evaluate_spark
 from xmcspark.quality.metrics_text import metrics_text
 from xmcspark.quality.same_instances_spark import (
@@ -90,18 +92,18 @@ def _check_member(member: Run, first: Run, fusion: str) -> None:
             f"runs {first.id} and {member.id} have different predict.exclude_self: one may predict what the other must "
             "not; predict one of them again with the same setting"
         )
-    settings = opened_settings(member)
-    transforms = {
-        f"{section}.transform": str(settings.get(section, {}).get("transform", ""))
-        for section in ("predict", "mach")
-        if section == "predict" or settings.get("mach", {}).get("enabled")
-    }
-    signed = [key for key, name in transforms.items() if name == "identity" or name.startswith("log-")]
-    if signed and fusion == "average":
+    if fusion == "average" and (negative := _negative_by(opened_settings(member))):
         raise InputError(
-            f"run {member.id} has {signed[0]} {transforms[signed[0]]}: its scores may be negative, where a label that "
-            "a run did not find (0) would rank above one it found; add --set ensemble.fusion=rank or normalised"
+            f"run {member.id} has {negative}: its scores may be negative, where a label that a run did not find (0) "
+            "would rank above one it found; add --set ensemble.fusion=rank or normalised"
         )
+
+
+def _negative_by(settings: dict[str, Any]) -> str | None:
+    """As `negative_by`, of what a run was opened with."""
+    ensemble, predict, mach = (settings.get(name, {}) for name in ("ensemble", "predict", "mach"))
+    sketch = (str(mach.get("transform")), str(mach.get("aggregate"))) if mach.get("enabled") else None
+    return negative_by(int(ensemble.get("members", 1)), str(predict.get("transform")), sketch)
 
 
 def run_fuse() -> int:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from xmcspark.errors import ConfigError
 from xmcspark.mach.settings import RECOVERY_KEYS
 from xmcspark.matchers.exclusion_spark import with_excluded
 from xmcspark.matchers.model_spark import MODEL, SentModel, model_bytes, send_model
@@ -32,7 +31,6 @@ _ANY_LABEL = 2**31 - 1
 
 def run(context: Context) -> None:
     config, spark = context.config, context.spark
-    _check_fusion(context)
     size = model_bytes(context)
     mode = _mode(context, size)
     table = searched_table(config)
@@ -83,24 +81,6 @@ def _predicted_batch(batch: pa.RecordBatch, model: SentModel, space: FeatureSpac
 def _write(context: Context, found: DataFrame) -> int:
     named = found.withColumn("method", F.lit(context.config.method))
     return context.write("predictions", named.sortWithinPartitions("split", "id"))
-
-
-def _check_fusion(context: Context) -> None:
-    """What `fuse` would refuse in every task."""
-    config = context.config
-    transforms = {"predict.transform": config.predict.transform} if config.ensemble.members else {}
-    if config.mach.enabled:
-        transforms["mach.transform"] = config.mach.transform
-    signed = [key for key, name in transforms.items() if name == "identity" or name.startswith("log-")]
-    several = config.ensemble.members + config.mach.enabled > 1
-    if several and signed and config.ensemble.fusion == "average":
-        raise ConfigError(
-            [
-                f"ensemble.fusion is average with {signed[0]} {transforms[signed[0]]}: its scores may be negative, "
-                "where a label that a member did not find (0) would rank above one it found; set ensemble.fusion to "
-                "rank or normalised"
-            ]
-        )
 
 
 def _mode(context: Context, size: int) -> str:
