@@ -9,10 +9,12 @@ import pytest
 from training_run import FEATURES, folder_bytes, local_model, training_problem, write_inputs
 
 from xmcspark.errors import ConfigError, InputError
-from xmcspark.mach import repetition_runs_spark
+from xmcspark.mach import repetition_runs_spark, repetition_spark
+from xmcspark.mach import train_spark as mach_train_spark
 from xmcspark.mach.linear import train_linear
 from xmcspark.mach.model import Sketch
 from xmcspark.mach.repetition import Part
+from xmcspark.mach.repetition_spark import SketchPlan
 from xmcspark.mach.training_rows import gathered_rows
 from xmcspark.matchers import train_spark
 from xmcspark.matchers.ensemble import fuse
@@ -226,3 +228,20 @@ def test_labels_outside_of_the_hashed_range_are_refused_and_not_left_out(make_co
     table = pa.table({"indices": [[1]], "values": [[1.0]], "labels": [[2, LABELS]], "targets": [[0.5, 1.0]]})
     with pytest.raises(InputError, match=r"names label 90, .* run it again from corpus on"):
         gathered_rows(table.to_batches(), FEATURES, np.ones(LABELS, bool), relevance=False)
+
+
+def test_a_learner_that_tasks_cannot_train_is_refused_before_rows_are_gathered(make_context, monkeypatch):
+    def missing(settings):
+        return f"no torch for {settings.learner}"
+
+    monkeypatch.setattr(mach_train_spark, "learner_problem", missing)
+    monkeypatch.setattr(mach_train_spark, "live_labels", None)
+    with pytest.raises(ConfigError, match="no torch for mlp"):
+        trained(make_context, training_problem(), "mach.learner=mlp")
+
+    monkeypatch.setattr(repetition_spark, "learner_problem", missing)
+    context = make_context(STAGE, *SMALL, "mach.learner=mlp")
+    plan = SketchPlan(context.config.mach, context.config.train.alone, FEATURES, None, LABELS, (1, 1), 1, 0)
+    rows = iter([])
+    with pytest.raises(ConfigError, match="no torch for mlp"):
+        next(repetition_spark._training(plan, 0, None)(rows))

@@ -4,6 +4,7 @@ recovered. Decides what cannot be trained: that is refused when settings are rea
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 
 from xmcspark.config.setting import Rule, check_settings, setting
 from xmcspark.errors import ConfigError
@@ -13,6 +14,10 @@ LEARNERS = ("linear", "mlp")
 AGGREGATES = ("mean", "min", "median", "unbiased")
 RECOVERIES = ("fast", "exact")
 LOSSES = ("auto", "softmax", "bce")
+NEEDS_TORCH = (
+    "mach.learner is 'mlp', which needs torch where it is trained: pip install 'xmcspark[neural]' in the environment "
+    "of the executors, or set mach.learner to linear"
+)
 
 
 def _is_probability(value: object) -> bool:
@@ -128,6 +133,11 @@ class MachSettings:
             )
         if problems:
             raise ConfigError(problems)
+
+
+def learner_problem(settings: MachSettings) -> str | None:
+    """Why the learner cannot be trained in this environment; None if it can. Nothing is loaded."""
+    return NEEDS_TORCH if settings.learner == "mlp" and find_spec("torch") is None else None
 
 
 RECOVERY_KEYS = (

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import functions as F
 
+from xmcspark.errors import ConfigError
 from xmcspark.mach.advice import advice, too_few
 from xmcspark.mach.matcher_rows import repetition_rows
 from xmcspark.mach.model import LABELS, save_labels
 from xmcspark.mach.repetition import LinearRepetition, load_repetition
 from xmcspark.mach.repetition_runs_spark import FinishedRepetition, RepetitionRuns
 from xmcspark.mach.repetition_spark import SketchPlan
+from xmcspark.mach.settings import learner_problem
 from xmcspark.mach.task_memory import check_repetition_memory, repetition_bytes, repetition_load
 from xmcspark.mach.training_rows import check_label_ids
 from xmcspark.store.direct_tables import FrameRows, Rows, rows_of_table
@@ -58,6 +60,7 @@ class PlannedSketch:
 def planned_sketch(context: Context, memory_limit: int | None) -> PlannedSketch:
     """The sketch that the settings ask for, or an error: looked at before anything is trained, trees included."""
     settings, rows = context.config.mach, rows_of_table(context, "features", "train")
+    _check_learner(context)
     live = live_labels(context, rows)
     settings.check_labels(int(live.sum()), context.config.predict.top_k)
     _advise(context, int(live.sum()))
@@ -101,6 +104,16 @@ def _labels_met(ids: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
         check_label_ids(labels, ids)
         met[labels] = True
     yield pa.RecordBatch.from_arrays([pa.array([np.packbits(met).tobytes()], pa.binary())], names=["payload"])
+
+
+def _check_learner(context: Context) -> None:
+    """That tasks can train it: asked of as many as there are slots, as executors may differ."""
+    settings, look, slots = context.config.mach, learner_problem, slots_of(context.spark)
+    if settings.learner == "linear":
+        return
+    asked = context.spark.sparkContext.parallelize(range(slots), slots).map(lambda _: look(settings))
+    if problems := sorted({said for said in asked.collect() if said}):
+        raise ConfigError(problems)
 
 
 def _advise(context: Context, labels: int) -> None:
