@@ -197,6 +197,10 @@ def test_a_sketch_beside_a_tree_is_an_ensemble(make_context, tmp_path):
     assert np.array_equal(found.labels, expected.labels)
     assert np.array_equal(found.scores, expected.scores)
 
+    alone = trained(make_context, problem)  # the same run, now without the tree
+    assert reused(alone) == (4, 0)
+    assert sorted(path.name for path in sketch_folder(alone).parent.iterdir()) == ["mach"]
+
 
 def test_what_cannot_be_trained_is_refused_before_it_is(make_context):
     problem = training_problem()

@@ -18,7 +18,7 @@ from xmcspark.mach.train_spark import MODEL, SKETCH, LoadRow, planned_sketch, tr
 from xmcspark.matchers.caps_spark import row_caps
 from xmcspark.matchers.levels_spark import forest_of_level
 from xmcspark.matchers.members import NEAREST
-from xmcspark.matchers.pack_spark import write_model
+from xmcspark.matchers.pack_spark import delete_trees, write_model
 from xmcspark.matchers.packed_parts import LevelPart
 from xmcspark.matchers.schedule import Work, plan_steps, plan_tasks, slot_balance
 from xmcspark.matchers.settings import LAYOUT_KEYS, TrainSettings
@@ -60,6 +60,7 @@ def train(context: Context) -> None:
     if config.ensemble.members:
         loads += _train_trees(context)
     else:
+        delete_trees(context)
         context.fs.delete(context.run.table("matchers"))
     if sketch is not None:
         waves = 1 + max((int(load[5]) for load in loads), default=-1)
