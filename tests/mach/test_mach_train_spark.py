@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import RDD
 from training_run import FEATURES, folder_bytes, local_model, training_problem, write_inputs
 
 from xmcspark.errors import ConfigError, InputError
@@ -22,6 +23,7 @@ from xmcspark.matchers.members import Members
 from xmcspark.matchers.model_spark import member_settings
 from xmcspark.matchers.train_spark import STAGE
 from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.store.direct_tables import FrameRows
 from xmcspark.store.runs import StageRecord
 from xmcspark.store.stage import read_table, stage_key
 from xmcspark.store.tables import TABLES
@@ -43,13 +45,17 @@ def trained(
 ):
     context = make_context(STAGE, *SMALL, *overrides, run=run)
     write_inputs(context, problem, partitions, seed, other_label=other_label)
-    labels = [(i, str(i), str(i), i != LABELS - 1, 1, None, None) for i in range(LABELS)]
-    frame = context.spark.createDataFrame(labels, TABLES["labels"].schema)
-    frame.write.mode("overwrite").parquet(context.run.table("labels"))
+    write_labels(context)
     noted = {"features": FEATURES, "nnz": problem.X.nnz}
     context.run.finish(StageRecord("vectorize", features_key, 0.0, {}, noted, ["features"]))
     STAGE.run(context)
     return context
+
+
+def write_labels(context):
+    labels = [(i, str(i), str(i), i != LABELS - 1, 1, None, None) for i in range(LABELS)]
+    frame = context.spark.createDataFrame(labels, TABLES["labels"].schema)
+    frame.write.mode("overwrite").parquet(context.run.table("labels"))
 
 
 def live():
@@ -108,6 +114,26 @@ def test_repetitions_are_the_local_ones(make_context, tmp_path, overrides, soft,
     loads = read_table(context.spark, context.run, "sub_tree_load").collect()
     assert sorted(row.member for row in loads) == [0, 1, 2, 3]
     assert all(row.seconds > 0 and row.peak_bytes > 0 for row in loads)
+
+
+def test_tasks_join_the_labels_they_met_before_the_driver_gets_them(make_context, monkeypatch):
+    context = make_context(STAGE, *SMALL)
+    write_labels(context)
+    rows = [([label, LABELS - 1],) for label in range(LABELS - 1) if label != 4]
+    frame = context.spark.createDataFrame(rows, "labels array<int>").repartition(30)
+    sent, collect = [], RDD.collect
+
+    def counted(rdd):
+        found = collect(rdd)
+        sent.append(len(found))
+        return found
+
+    monkeypatch.setattr(RDD, "collect", counted)
+    found = mach_train_spark.labels_to_predict(context, FrameRows(frame))
+    assert np.array_equal(found, live())
+    assert sum(sent) < 10
+    nothing = mach_train_spark.labels_to_predict(context, FrameRows(frame.where("false")))
+    assert not nothing.any()
 
 
 class TroubleError(RuntimeError):
@@ -239,7 +265,7 @@ def test_a_learner_that_tasks_cannot_train_is_refused_before_rows_are_gathered(m
         return f"no torch for {settings.learner}"
 
     monkeypatch.setattr(mach_train_spark, "learner_problem", missing)
-    monkeypatch.setattr(mach_train_spark, "live_labels", None)
+    monkeypatch.setattr(mach_train_spark, "labels_to_predict", None)
     with pytest.raises(ConfigError, match="no torch for mlp"):
         trained(make_context, training_problem(), "mach.learner=mlp")
 

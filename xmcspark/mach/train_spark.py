@@ -61,7 +61,7 @@ def planned_sketch(context: Context, memory_limit: int | None) -> PlannedSketch:
     """The sketch that the settings ask for, or an error: looked at before anything is trained, trees included."""
     settings, rows = context.config.mach, rows_of_table(context, "features", "train")
     _check_learner(context)
-    live = live_labels(context, rows)
+    live = labels_to_predict(context, rows)
     settings.check_labels(int(live.sum()), context.config.predict.top_k)
     _advise(context, int(live.sum()))
     plan, sizes = _plan(context, live), _sizes(context)
@@ -84,17 +84,19 @@ def train_sketch(context: Context, sketch: PlannedSketch, first_member: int, wav
     return [_load_row(first_member, wave, buckets, done, sketch.bytes, load) for done in runs.finished]
 
 
-def live_labels(context: Context, rows: Rows) -> np.ndarray:
-    """Whether each label id may be predicted: it is active and some training row has it."""
+def labels_to_predict(context: Context, rows: Rows) -> np.ndarray:
+    """Whether each label id may be predicted: it is active and some training row has it. Tasks join what they met on
+    the way, so that the driver holds a bit for each label a few times, whatever the number of tasks."""
     files = local_copy(context.fs, context.run.table("labels"))
     table = ds.dataset(files, format="parquet").to_table(columns=["id", "active"])
     ids, active = table["id"].to_numpy(), table["active"].to_numpy(zero_copy_only=False)
     live = np.zeros(int(ids.max(initial=-1)) + 1, bool)
     live[ids[active]] = True
-    found = np.zeros(-(-len(live) // 8), np.uint8)
-    for row in rows.map(("labels",), partial(_labels_met, len(live)), _BITS).collect():
-        found |= np.frombuffer(row.payload, np.uint8)
-    return np.logical_and(live, np.unpackbits(found, count=len(live)))
+    met = rows.map(("labels",), partial(_labels_met, len(live)), _BITS).rdd.map(
+        lambda row: bytes(row.payload)
+    )
+    found = met.treeAggregate(b"", _either, _either) or bytes(-(-len(live) // 8))
+    return np.logical_and(live, np.unpackbits(np.frombuffer(found, np.uint8), count=len(live)))
 
 
 def _labels_met(ids: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,6 +106,13 @@ def _labels_met(ids: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
         check_label_ids(labels, ids)
         met[labels] = True
     yield pa.RecordBatch.from_arrays([pa.array([np.packbits(met).tobytes()], pa.binary())], names=["payload"])
+
+
+def _either(one: bytes, other: bytes) -> bytes:
+    """The bits of both; no bytes at all are none set."""
+    if not one or not other:
+        return one or other
+    return np.bitwise_or(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)).tobytes()
 
 
 def _check_learner(context: Context) -> None:
