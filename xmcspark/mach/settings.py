@@ -80,7 +80,8 @@ class MachSettings:
     )
     labels_at_once: int = setting(
         0,
-        "Labels whose hashes are held at a time while recovering; bounds memory, the answers are the same. 0: all.",
+        "Labels whose hashes are held at a time while recovering; bounds memory, the answers are the same. 0: all, but "
+        "in the job predict no more than fit.",
         minimum=0,
     )
     delta: float = setting(
