@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +26,6 @@ from xmcspark.flow_spark import run_document
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.fuse_options import add_fuse_options
 from xmcspark.matchers.predictions_arrow import lists_of_predictions, predictions_of_lists
-from xmcspark.matchers.scoring import negative_by
 from xmcspark.quality import evaluate_spark
 from xmcspark.quality.metrics_text import metrics_text
 from xmcspark.quality.same_instances_spark import (
@@ -35,9 +33,9 @@ from xmcspark.quality.same_instances_spark import (
     counted,
     excludes_self,
     named_run,
+    negative_scores,
     numbers_in,
     opened_numbers,
-    opened_settings,
     reading_context,
     send_numbers,
     side,
@@ -69,8 +67,18 @@ class Fusing:
             raise InputError(
                 f"--weights has {len(self.weights)} numbers for {len(self.members)} runs: give one for each"
             )
+        twice = [run.id for at, run in enumerate(self.members) if run.uri in self._uris[:at]]
+        if twice:
+            raise InputError(
+                f"--runs names run {twice[0]} twice: name each once; --weights says how much it counts"
+            )
         for member in self.members:
             _check_member(member, self.members[0], self.fusion)
+
+    @property
+    def _uris(self) -> list[str]:
+        """The same for a run that is named by its id and by its path."""
+        return [member.uri for member in self.members]
 
     @property
     def identity(self) -> list[object]:
@@ -92,18 +100,11 @@ def _check_member(member: Run, first: Run, fusion: str) -> None:
             f"runs {first.id} and {member.id} have different predict.exclude_self: one may predict what the other must "
             "not; predict one of them again with the same setting"
         )
-    if fusion == "average" and (negative := _negative_by(opened_settings(member))):
+    if fusion == "average" and (negative := negative_scores(member)):
         raise InputError(
             f"run {member.id} has {negative}: its scores may be negative, where a label that a run did not find (0) "
             "would rank above one it found; add --set ensemble.fusion=rank or normalised"
         )
-
-
-def _negative_by(settings: dict[str, Any]) -> str | None:
-    """As `negative_by`, of what a run was opened with."""
-    ensemble, predict, mach = (settings.get(name, {}) for name in ("ensemble", "predict", "mach"))
-    sketch = (str(mach.get("transform")), str(mach.get("aggregate"))) if mach.get("enabled") else None
-    return negative_by(int(ensemble.get("members", 1)), str(predict.get("transform")), sketch)
 
 
 def run_fuse() -> int:
@@ -134,11 +135,22 @@ def fuse_runs(spark: SparkSession, config: Config, fusing: Fusing) -> Run:
     run = _opened(spark, config, fusing)
     names = ", ".join(member.id for member in fusing.members)
     log.info("run %s in %s: %s of %s", run.id, run.root, fusing.fusion, names)
-    outcomes = run_stages(spark, config, run, None, stages_of(fusing))
-    report = write_findings(spark, config, run, None, outcomes, started, method=f"{METHOD}: {names}")
-    print(f"\n{summary_table(outcomes, report.seconds)}\n\n{metrics_text(report.metrics)}")
-    run.fs.delete(joined(run.uri, "scratch"))
+    try:
+        outcomes = run_stages(spark, config, run, None, stages_of(fusing))
+        report = write_findings(spark, config, run, None, outcomes, started, method=f"{METHOD}: {names}")
+        print(f"\n{summary_table(outcomes, report.seconds)}\n\n{metrics_text(report.metrics)}")
+    finally:
+        _clear(run)
     return run
+
+
+def _clear(run: Run) -> None:
+    """Of a run that was refused before anything was finished, nothing stays; of others what is to be read."""
+    run.fs.delete(joined(run.uri, "scratch"))
+    if not run.records():
+        run.fs.delete(joined(run.uri, "run.json"))
+        if not run.fs.list(run.uri):
+            run.fs.delete(run.uri)
 
 
 def _opened(spark: SparkSession, config: Config, fusing: Fusing) -> Run:
@@ -255,6 +267,8 @@ def _predict(fusing: Fusing, context: Context) -> None:
         members=[member.id for member in fusing.members],
         fusion=fusing.fusion,
         weights=list(fusing.weights),
+        exclude_self=context.config.predict.exclude_self,
+        scoring={"trees": 0, "transform": "", "sketch": None},  # never negative
     )
 
 

@@ -48,7 +48,13 @@ def run(context: Context) -> None:
             written = _write(context, found)
     else:
         written = _write(context, _replicated(rows, model, space))
-    context.note(mode=mode, model_bytes=size)
+    sketch = [config.mach.transform, config.mach.aggregate] if config.mach.enabled else None
+    context.note(
+        mode=mode,
+        model_bytes=size,
+        exclude_self=config.predict.exclude_self,
+        scoring={"trees": config.ensemble.members, "transform": config.predict.transform, "sketch": sketch},
+    )
     if written == 0:
         splits = ", ".join(config.evaluate.splits)
         context.note(empty=f"there are no instances in split {splits}: nothing to predict")
