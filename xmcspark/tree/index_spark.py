@@ -97,7 +97,7 @@ def index(context: Context) -> None:
         return
     space = feature_space(context)
     rows = rows_of_table(context, feature_table(context.config), "train")
-    kept = _folder_for_kept(context)
+    kept = _folder_for_kept(context, labels.active)
     tell("index", "label features")
     entries = _write_label_features(context, rows, labels, space, kept)
     tell("index", f"label trees over {labels.active:,} labels")
@@ -122,8 +122,11 @@ def _no_trees(context: Context, labels: _Labels) -> None:
     context.note(labels=labels.active, trees=[])
 
 
-def _folder_for_kept(context: Context) -> str | None:
-    """A new folder for blocks of label features (labels/kept_blocks.py), where all tasks see one disk."""
+def _folder_for_kept(context: Context, labels: int) -> str | None:
+    """A new folder for blocks of label features (labels/kept_blocks.py), where all tasks see one disk and a tree is
+    built by a task that reads all of them: not from a sample, and not where trees are given."""
+    if context.config.x_transformer.enabled or cut_for_sample(labels, context.config.tree) is not None:
+        return None
     uri = context.scratch(_KEPT)
     local = context.fs.local_path(uri)
     if local is not None:
