@@ -200,6 +200,9 @@ def test_bad_input_is_refused_before_the_work(make_context):
     context = make_context(STAGE, "tree.sample_labels=10", *SMALL, run="large")
     with pytest.raises(InputError, match=r"sample_labels is 10: too few to tell 18 sub-trees"):
         STAGE.run(context)
+    without = make_context(STAGE, "method=mach", "tree.sample_labels=10", "tree.balanced=false", run="large")
+    STAGE.run(without)  # no tree, no sample
+    assert without.notes == {"labels": 90, "trees": []}
     context = make_context(STAGE, run="empty")
     write_inputs(context, X, Y)
     labels = context.spark.read.parquet(context.run.table("labels"))

@@ -95,6 +95,7 @@ def index(context: Context) -> None:
     if context.config.ensemble.members == 0:
         _no_trees(context, labels)
         return
+    _check_sample(context, labels.active)
     space = feature_space(context)
     rows = rows_of_table(context, feature_table(context.config), "train")
     kept = _folder_for_kept(context, labels.active)
@@ -151,7 +152,6 @@ def _labels(context: Context) -> _Labels:
             "the table labels has no active label, so there is nothing to predict: look at the corpus settings "
             "(minimum counts, dates) and at the input"
         )
-    _check_sample(context, int(row["active"]))
     return _Labels(int(row["last"]) + 1, int(row["active"]), int(row["most"] or 0))
 
 
