@@ -18,6 +18,7 @@ from jobs.jvm_archive import archive_options
 from xmcspark.config.command_line import absolute, add_options, is_uri, overrides_of
 from xmcspark.config.configuration import Config, load
 from xmcspark.errors import ConfigError
+from xmcspark.mach.settings import learner_problem
 from xmcspark.matchers.fuse_options import add_fuse_options, fuse_arguments
 from xmcspark.neural.available import require_torch
 from xmcspark.neural.model_folder import model_folder
@@ -47,6 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         config = configuration_of(options)
         check_encoder(job, config, spark_options)
+        check_learner(job, config, spark_options)
     except ConfigError as error:
         for problem in error.problems:
             print(f"{job}: {problem}", file=sys.stderr)
@@ -112,6 +114,14 @@ def check_encoder(job: str, config: Config, spark_options: list[str]) -> None:
     require_torch(f"method: {config.method}", *config.unidec.packages)
     if not is_uri(config.encoder.model):
         model_folder(config.encoder.model)
+
+
+def check_learner(job: str, config: Config, spark_options: list[str]) -> None:
+    """That MACH's learner can be trained, where all tasks will be on this machine."""
+    if job not in ("refresh", "train") or not config.mach.enabled or not is_local(spark_options):
+        return
+    if problem := learner_problem(config.mach):
+        raise ConfigError([problem])
 
 
 def submit_command(

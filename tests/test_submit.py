@@ -85,3 +85,16 @@ def test_every_job_of_the_launcher_has_a_script():
     jobs = [line.split("|")[0].strip().strip('"') for line in launcher.splitlines() if "|spark|" in line]
     assert "refresh" in jobs
     assert [job for job in jobs if not (submit.ROOT / "jobs" / f"{job}.py").is_file()] == []
+
+
+def test_a_learner_that_needs_torch_is_refused_where_there_is_none(monkeypatch, capsys):
+    monkeypatch.setattr("xmcspark.mach.settings.find_spec", lambda name: None)
+    mlp = ["--set", "run.root=/r", "--set", "method=mach", "--set", "mach.learner=mlp"]
+    assert submit.main(["refresh", *mlp]) == 2
+    assert "mach.learner is 'mlp', which needs torch" in capsys.readouterr().err
+    config = submit.configuration_of(_options(*mlp))
+    submit.check_learner(
+        "refresh", config, ["--master", "yarn"]
+    )  # executors may have what this machine lacks
+    submit.check_learner("predict", config, [])
+    submit.check_learner("train", submit.configuration_of(_options("--set", "method=mach")), [])

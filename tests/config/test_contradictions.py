@@ -40,10 +40,46 @@ def problems(*overrides):
         (("method=unidec", "augment.mixup=mixup"), "a mixture of two texts has no embedding"),
         (("method=unidec", "unidec.heads=[dual]", "unidec.extend=0.5"), "unidec.extend is 0.5"),
         (("method=dismec", "train.negatives=man"), "there are no predicted parents"),
+        (
+            ("method=mach", "train.negatives=tfn+man"),
+            "there are no predicted parents; set train.negatives to",
+        ),
+        (("method=mach", "predict.mode=routed"), "the sketch is searched as a whole"),
+        (
+            ("ensemble.members=2", "predict.transform=identity", "predict.combine=sum"),
+            "average with predict.transform identity: its scores may be negative",
+        ),
+        (
+            ("method=mach", "ensemble.members=1", "mach.transform=log-sigmoid"),
+            "average with mach.transform log-sigmoid: its scores may be negative",
+        ),
+        (
+            ("method=mach", "ensemble.members=1", "mach.aggregate=unbiased"),
+            "average with mach.aggregate unbiased: its scores may be negative",
+        ),
+        (
+            ("method=mach", "mach.aggregate=unbiased", "mach.transform=identity"),
+            "set mach.transform to sigmoid",
+        ),
     ],
 )
 def test_a_contradiction_is_told(overrides, complaint):
     assert any(complaint in problem for problem in problems(*overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("predict.transform=identity", "predict.combine=sum"),  # nothing to average
+        ("method=mach", "mach.transform=identity"),
+        ("method=mach", "mach.aggregate=unbiased", "mach.transform=l3-hinge"),
+        ("method=mach", "predict.transform=identity", "predict.combine=sum"),  # of no tree
+        ("method=mach", "ensemble.members=1"),
+        ("method=mach", "ensemble.members=1", "ensemble.fusion=rank", "mach.transform=identity"),
+    ],
+)
+def test_what_does_no_harm_is_not_refused(overrides):
+    load(None, list(overrides))
 
 
 def test_all_contradictions_are_told_at_once():

@@ -1,6 +1,7 @@
 """A trained repetition gives the margins that its weights say, alone or in a batch, and opens again as it was saved."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xmcspark.errors import InputError
+from xmcspark.mach import feature_hashing
 from xmcspark.mach.feature_hashing import hashed_rows
 from xmcspark.mach.repetition import LinearRepetition, MlpRepetition, Part, load_repetition
 from xmcspark.matchers.model import Matchers
@@ -171,6 +173,28 @@ def test_hashed_rows_are_signed_sums_with_the_length_they_had(seed, columns):
     after = np.linalg.norm(summed, axis=1)
     expected = summed * (lengths / np.where(after > 0, after, 1))[:, None]
     assert np.allclose(found.to_scipy().toarray(), expected, atol=1e-4)
+
+
+def test_rows_are_hashed_block_by_block_to_the_same_bits(monkeypatch):
+    X = _rows(rows=60)
+    whole = hashed_rows(X, 9, 1, 2)
+    for entries in (1, 7, 50):
+        monkeypatch.setattr(feature_hashing, "_BLOCK_ENTRIES", entries)
+        cut = hashed_rows(X, 9, 1, 2)
+        for name in ("indptr", "indices", "data"):
+            assert getattr(cut, name).tobytes() == getattr(whole, name).tobytes()
+    assert hashed_rows(_rows(rows=0), 9, 1, 2).shape == (0, 9)
+
+
+def test_hashing_holds_little_more_than_what_comes_out(monkeypatch):
+    X = as_csr(sp.random(20_000, 500, 0.05, format="csr", random_state=0, dtype=np.float32))
+    monkeypatch.setattr(feature_hashing, "_BLOCK_ENTRIES", 1 << 12)
+    hashed_rows(X, 100, 1, 2)
+    tracemalloc.start()
+    hashed_rows(X, 100, 1, 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * X.nnz + 8 * X.shape[0] + 150 * (1 << 12)
 
 
 def test_repetitions_hash_features_differently():

@@ -4,37 +4,58 @@ had finished is not trained again."""
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyspark import RDD
 from training_run import FEATURES, folder_bytes, local_model, training_problem, write_inputs
 
 from xmcspark.errors import ConfigError, InputError
-from xmcspark.mach import repetition_runs_spark
+from xmcspark.mach import repetition_runs_spark, repetition_spark
+from xmcspark.mach import train_spark as mach_train_spark
 from xmcspark.mach.linear import train_linear
 from xmcspark.mach.model import Sketch
 from xmcspark.mach.repetition import Part
+from xmcspark.mach.repetition_spark import SketchPlan
+from xmcspark.mach.training_rows import gathered_rows
+from xmcspark.matchers import train_spark
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.members import Members
 from xmcspark.matchers.model_spark import member_settings
 from xmcspark.matchers.train_spark import STAGE
 from xmcspark.sparse.csr import Csr, as_csr
+from xmcspark.store.direct_tables import FrameRows
 from xmcspark.store.runs import StageRecord
-from xmcspark.store.stage import read_table
+from xmcspark.store.stage import read_table, stage_key
 from xmcspark.store.tables import TABLES
+from xmcspark.tree import index_spark
 
 LABELS = 90  # the last one is not active, and the fifth has no rows
 SMALL = ("seed=5", "method=mach", "mach.buckets=20", "mach.repetitions=4")
 
 
-def trained(make_context, problem, *overrides, run="test", partitions=2, seed=0):
+def trained(
+    make_context,
+    problem,
+    *overrides,
+    run="test",
+    partitions=2,
+    seed=0,
+    other_label=LABELS - 1,
+    features_key="v",
+):
     context = make_context(STAGE, *SMALL, *overrides, run=run)
-    write_inputs(context, problem, partitions, seed)
+    write_inputs(context, problem, partitions, seed, other_label=other_label)
+    write_labels(context)
+    noted = {"features": FEATURES, "nnz": problem.X.nnz}
+    context.run.finish(StageRecord("vectorize", features_key, 0.0, {}, noted, ["features"]))
+    STAGE.run(context)
+    return context
+
+
+def write_labels(context):
     labels = [(i, str(i), str(i), i != LABELS - 1, 1, None, None) for i in range(LABELS)]
     frame = context.spark.createDataFrame(labels, TABLES["labels"].schema)
     frame.write.mode("overwrite").parquet(context.run.table("labels"))
-    noted = {"features": FEATURES, "nnz": problem.X.nnz}
-    context.run.finish(StageRecord("vectorize", "v", 0.0, {}, noted, ["features"]))
-    STAGE.run(context)
-    return context
 
 
 def live():
@@ -95,6 +116,26 @@ def test_repetitions_are_the_local_ones(make_context, tmp_path, overrides, soft,
     assert all(row.seconds > 0 and row.peak_bytes > 0 for row in loads)
 
 
+def test_tasks_join_the_labels_they_met_before_the_driver_gets_them(make_context, monkeypatch):
+    context = make_context(STAGE, *SMALL)
+    write_labels(context)
+    rows = [([label, LABELS - 1],) for label in range(LABELS - 1) if label != 4]
+    frame = context.spark.createDataFrame(rows, "labels array<int>").repartition(30)
+    sent, collect = [], RDD.collect
+
+    def counted(rdd):
+        found = collect(rdd)
+        sent.append(len(found))
+        return found
+
+    monkeypatch.setattr(RDD, "collect", counted)
+    found = mach_train_spark.labels_to_predict(context, FrameRows(frame))
+    assert np.array_equal(found, live())
+    assert sum(sent) < 10
+    nothing = mach_train_spark.labels_to_predict(context, FrameRows(frame.where("false")))
+    assert not nothing.any()
+
+
 class TroubleError(RuntimeError):
     pass
 
@@ -125,6 +166,40 @@ def test_only_repetitions_that_are_not_finished_are_trained_again(make_context, 
     assert_is_local(again, problem, tmp_path)
 
 
+def reused(context):
+    return context.notes["repetitions_reused"], context.notes["repetitions_trained"]
+
+
+def test_more_repetitions_keep_those_that_are_there_and_fewer_leave_none_behind(make_context, tmp_path):
+    problem = training_problem()
+    assert reused(trained(make_context, problem, "mach.repetitions=2")) == (0, 2)
+    more = trained(make_context, problem, "predict.top_k=3", "mach.recovery=exact", "train.waves=2")
+    assert reused(more) == (2, 2)
+    assert_is_local(more, problem, tmp_path)
+    assert len(Sketch.load(sketch_folder(more)).repetitions) == 4
+    fewer = trained(make_context, problem, "mach.repetitions=3")
+    assert reused(fewer) == (3, 0)
+    assert not (sketch_folder(fewer) / "3").exists()
+    assert len(Sketch.load(sketch_folder(fewer)).repetitions) == 3
+
+
+def test_repetitions_from_other_inputs_are_trained_again(make_context):
+    problem, one = training_problem(), "mach.repetitions=1"
+    trained(make_context, problem, one)
+    for change in ("seed=6", "mach.buckets=21", "train.threshold=0.3", "augment.weight=0.5"):
+        assert reused(trained(make_context, problem, one, change)) == (0, 1), change
+    trained(make_context, problem, one)
+    assert reused(trained(make_context, problem, one, features_key="w")) == (0, 1)
+
+
+def test_without_trees_nothing_is_learned_again_for_another_number_of_predictions(make_context):
+    for stage in (index_spark.STAGE, STAGE):
+        keys = [stage_key(stage, make_context(stage, *SMALL, f"predict.top_k={k}")) for k in (3, 5)]
+        assert keys[0] == keys[1]
+    assert "tree/" not in STAGE.needed(make_context(STAGE, *SMALL).config)
+    assert "tree/" in STAGE.needed(make_context(STAGE, *SMALL, "ensemble.members=1").config)
+
+
 def test_a_sketch_beside_a_tree_is_an_ensemble(make_context, tmp_path):
     problem = training_problem()
     context = trained(make_context, problem, "ensemble.members=1", "ensemble.fusion=normalised")
@@ -148,6 +223,10 @@ def test_a_sketch_beside_a_tree_is_an_ensemble(make_context, tmp_path):
     assert np.array_equal(found.labels, expected.labels)
     assert np.array_equal(found.scores, expected.scores)
 
+    alone = trained(make_context, problem)  # the same run, now without the tree
+    assert reused(alone) == (4, 0)
+    assert sorted(path.name for path in sketch_folder(alone).parent.iterdir()) == ["mach"]
+
 
 def test_what_cannot_be_trained_is_refused_before_it_is(make_context):
     problem = training_problem()
@@ -157,3 +236,42 @@ def test_what_cannot_be_trained_is_refused_before_it_is(make_context):
         trained(make_context, problem, "predict.top_k=89")
     with pytest.raises(InputError, match="a repetition of MACH would take about"):
         trained(make_context, problem, "train.task_memory_mb=100")
+
+
+def test_beside_a_tree_too_it_is_refused_before_anything_is_trained(make_context, monkeypatch):
+    def too_late(context):
+        raise AssertionError("the tree was trained")
+
+    monkeypatch.setattr(train_spark, "_train_trees", too_late)
+    problem, tree = training_problem(), ("ensemble.members=1", "ensemble.fusion=normalised")
+    with pytest.raises(ConfigError, match=r"mach.buckets is 88 with 88 labels"):
+        trained(make_context, problem, *tree, "mach.buckets=88")
+    with pytest.raises(InputError, match="a repetition of MACH would take about"):
+        trained(make_context, problem, *tree, "train.task_memory_mb=100")
+
+
+def test_labels_outside_of_the_hashed_range_are_refused_and_not_left_out(make_context):
+    with pytest.raises(
+        Exception, match=r"names label 90, but the table labels ends at 89: .* from corpus on"
+    ):
+        trained(make_context, training_problem(), other_label=LABELS)
+    table = pa.table({"indices": [[1]], "values": [[1.0]], "labels": [[2, LABELS]], "targets": [[0.5, 1.0]]})
+    with pytest.raises(InputError, match=r"names label 90, .* run it again from corpus on"):
+        gathered_rows(table.to_batches(), FEATURES, np.ones(LABELS, bool), relevance=False)
+
+
+def test_a_learner_that_tasks_cannot_train_is_refused_before_rows_are_gathered(make_context, monkeypatch):
+    def missing(settings):
+        return f"no torch for {settings.learner}"
+
+    monkeypatch.setattr(mach_train_spark, "learner_problem", missing)
+    monkeypatch.setattr(mach_train_spark, "labels_to_predict", None)
+    with pytest.raises(ConfigError, match="no torch for mlp"):
+        trained(make_context, training_problem(), "mach.learner=mlp")
+
+    monkeypatch.setattr(repetition_spark, "learner_problem", missing)
+    context = make_context(STAGE, *SMALL, "mach.learner=mlp")
+    plan = SketchPlan(context.config.mach, context.config.train.alone, FEATURES, None, LABELS, (1, 1), 1, 0)
+    rows = iter([])
+    with pytest.raises(ConfigError, match="no torch for mlp"):
+        next(repetition_spark._training(plan, 0, None)(rows))

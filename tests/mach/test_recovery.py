@@ -2,6 +2,7 @@
 ranges, threads and forms of input change nothing. What the aggregates promise holds over draws of the hash."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from xmcspark._native.sketch import transform
 from xmcspark.errors import InputError
 from xmcspark.mach.hashing import BucketHash
-from xmcspark.mach.recovery import AGGREGATES, Found, Recipe, Recovery, recover_by_range
+from xmcspark.mach.recovery import AGGREGATES, Found, Recipe, Recovery
 from xmcspark.matchers.scoring import Scoring
 
 # ---- the definitions, in numpy
@@ -161,8 +162,9 @@ def test_ranges_merge_to_the_bits_of_the_whole(sketch, aggregate, method, k, top
     k = min(k, len(live))
     recipe = Recipe(method, aggregate, top_buckets, int(rng.integers(1, len(hashes) + 1)))
     whole = Recovery(hashes, live).find(P, recipe, k).predictions
-    parts = recover_by_range(hashes, live, lambda: [P[:1], P[1:]], recipe, k, labels_at_once=at_once)
-    same(parts, whole)
+    bounds = [*range(0, len(live), at_once), len(live)]
+    ranges = [Recovery(hashes, live, first=a, last=b) for a, b in pairwise(bounds)]
+    same(Found.merged((part.find(P, recipe, k) for part in ranges), k).predictions, whole)
 
 
 @pytest.mark.parametrize("transform_name", ["sigmoid", "l3-hinge", "log-l2-hinge", "log-sigmoid"])

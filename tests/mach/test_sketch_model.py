@@ -90,9 +90,16 @@ def test_blocks_threads_and_single_queries_give_the_same_bits(recovery, threads,
 def test_ranges_of_labels_one_after_the_other_give_the_same_bits(recovery):
     X, settings = _rows(), replace(EXACT, recovery=recovery, top_buckets=2)
     whole = _sketch(settings).predict(X, top_k=12)
-    parts = _sketch(replace(settings, labels_at_once=13)).predict(X, top_k=12)
+    by_range = _sketch(replace(settings, labels_at_once=13))
+    parts = by_range.predict(X, top_k=12)
     assert np.array_equal(parts.labels, whole.labels)
     assert np.array_equal(parts.scores, whole.scores)
+    for row in range(ROWS):
+        cells = slice(X.indptr[row], X.indptr[row + 1])
+        one = by_range.predict_one(X.indices[cells], X.data[cells], top_k=12)
+        assert np.array_equal(one.labels[0], whole.labels[row])
+        assert np.array_equal(one.scores[0], whole.scores[row])
+    assert "recovery" not in vars(by_range)  # that of all labels was never made
 
 
 @pytest.mark.parametrize("labels_at_once", [0, 25])

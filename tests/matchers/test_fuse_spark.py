@@ -149,9 +149,11 @@ def test_runs_of_other_instances_are_refused(spark, make_context):
         InputError, match=r"a and fewer differ in 3 instances .*3 only in the run.*: fuse runs"
     ):
         fused_run(spark, [ours, fewer], name="one")
-    other = a_run(make_context, "other", 2, other_truth=(1, 2))
+    other, same = a_run(make_context, "other", 2, other_truth=(1, 2)), a_run(make_context, "same", 3)
     with pytest.raises(InputError, match=r"2 with other true labels"):
-        fused_run(spark, [ours, ours, other], name="two")
+        fused_run(spark, [ours, same, other], name="two")
+    left = {entry.name for entry in ours.fs.list(ours.run.root)}
+    assert left == {"a", "fewer", "other", "same"}  # nothing of the runs that were to be made
 
 
 def test_runs_that_cannot_be_fused_are_refused_before_anything_is_read(spark, make_context):
@@ -165,12 +167,38 @@ def test_runs_that_cannot_be_fused_are_refused_before_anything_is_read(spark, ma
     theirs.fs.write_text(place, json.dumps({"config": {"predict": {"exclude_self": True}}}))
     with pytest.raises(InputError, match=r"a and b have different predict.exclude_self"):
         fused_run(spark, [ours, theirs])
+    theirs.fs.write_text(place, json.dumps({"config": {"predict": {}}}))
     with pytest.raises(InputError, match=r"run a in .* is no fused run: give .* another name with --run"):
-        fused_run(spark, [ours, ours], name="a")
+        fused_run(spark, [ours, theirs], "rank", name="a")
+    with pytest.raises(InputError, match=r"--runs names run a twice: name each once"):
+        fused_run(spark, [ours, theirs, ours])
     theirs.run.forget("predict")
     with pytest.raises(StoreError, match=r"run b: stage predict has not finished"):
         fused_run(spark, [ours, theirs])
     assert sorted(entry.name for entry in ours.fs.list(ours.run.root)) == ["a", "b"]
+
+
+def test_what_counts_of_a_run_is_how_it_last_predicted_and_not_how_it_was_opened(spark, make_context):
+    ours, theirs = a_run(make_context, "a", 1), a_run(make_context, "b", 2)
+    opened = {"exclude_self": True, "transform": "identity"}
+    theirs.fs.write_text(joined(theirs.run.uri, "run.json"), json.dumps({"config": {"predict": opened}}))
+
+    def predicted_again(exclude_self, trees, transform, sketch):
+        scoring = {"trees": trees, "transform": transform, "sketch": sketch}
+        notes = {"exclude_self": exclude_self, "scoring": scoring}
+        theirs.run.finish(StageRecord("predict", "again", 0.0, notes=notes))
+
+    runs = (ours.run, theirs.run)
+    predicted_again(False, 1, "sigmoid", None)
+    Fusing(runs, "average", (1.0, 1.0), K)
+    predicted_again(False, 0, "identity", ["sigmoid", "mean"])  # no tree has that transform
+    Fusing(runs, "average", (1.0, 1.0), K)
+    predicted_again(False, 0, "sigmoid", ["sigmoid", "unbiased"])
+    with pytest.raises(InputError, match=r"run b has mach.aggregate unbiased: its scores may be negative"):
+        Fusing(runs, "average", (1.0, 1.0), K)
+    predicted_again(True, 1, "sigmoid", None)
+    with pytest.raises(InputError, match=r"a and b have different predict.exclude_self"):
+        Fusing(runs, "average", (1.0, 1.0), K)
 
 
 def test_a_split_that_one_run_did_not_predict_is_refused(spark, make_context):

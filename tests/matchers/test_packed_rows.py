@@ -53,6 +53,11 @@ def test_rows_come_back_in_the_order_of_key_and_hash(count, seed, costs, soft, w
     assert_equal(back, rows.take(np.array(order, np.int64)))
 
 
+def test_no_rows_have_the_columns_of_embeddings_nevertheless():
+    assert unpacked_rows([], SPACE, 9, False).X.dense.shape == (0, SPACE.width)
+    assert unpacked_rows([], FeatureSpace(30), 9, False).X.dense is None
+
+
 @pytest.mark.parametrize("size", [1, 500, 10**9])
 def test_strings_are_about_as_long_as_wanted(size):
     rows = some_rows(200)

@@ -8,6 +8,7 @@ from small_problem import even_tree, random_problem
 from tree_units import node_counts, units_of
 
 from xmcspark.matchers.model import TreeModel
+from xmcspark.matchers.packed_model import packed_level
 from xmcspark.matchers.packed_rows import TrainingRows, packed_rows, unpacked_rows
 from xmcspark.matchers.routing import Router
 from xmcspark.matchers.row_selection import row_cap
@@ -224,3 +225,14 @@ def test_a_unit_whose_rows_are_all_gone_says_no():
     )
     assert trained.levels[0].matchers.weights.nnz == 0
     assert not trained.levels[0].positives.any()
+
+
+def test_a_unit_without_rows_has_weights_of_embeddings_as_the_others_have():
+    X, Y, *_ = problem()
+    tree = even_tree(83, (9,))
+    unit = units_of(tree, X, Y)[3]
+    width = int(np.diff(tree.child_ptr[1])[unit.node - 1])
+    rows = unpacked_rows([], FeatureSpace(X.shape[1], 5), width, False)
+    (level,) = train_unit(rows, tree, unit, TrainSettings(), caps={}).levels
+    assert np.array_equal(level.matchers.weights.dense, np.zeros((width, 5)))
+    assert packed_level(level).dense.size == width * 5

@@ -49,16 +49,17 @@ def training_problem(rows=400, labels=90, shape=(3, 14), members=1, seed=0, soft
     return Problem(X, Y, R, keys, trees)
 
 
-def write_inputs(context, problem, partitions=2, seed=0, parts=8):
-    """Writes the table features, shuffled by `seed`, and the folder tree."""
+def write_inputs(context, problem, partitions=2, seed=0, parts=8, other_label=10_000):
+    """Writes the table features, shuffled by `seed`, and the folder tree. `other_label`: one that some rows have and
+    no tree."""
     X, Y = as_csr(problem.X), as_csr(problem.Y)
     order = np.random.default_rng(seed).permutation(X.shape[0])
     rows = []
     for r in order.tolist():
         x, y = (slice(M.indptr[r], M.indptr[r + 1]) for M in (X, Y))
         labels, costs, targets = Y.indices[y].tolist(), problem.R.data[y].tolist(), Y.data[y].tolist()
-        if r % 7 == 0:  # labels that the tree does not have
-            labels, costs, targets = [*labels, 10_000], [*costs, 1.0], [*targets, 0.5]
+        if r % 7 == 0:
+            labels, costs, targets = [*labels, other_label], [*costs, 1.0], [*targets, 0.5]
         given = targets if (Y.data[y] < 1).any() else None
         x_row = X.indices[x].tolist(), X.data[x].tolist()
         rows.append((str(r), "train", *x_row, labels, given, costs, int(problem.keys[r]), r))

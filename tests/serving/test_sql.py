@@ -57,6 +57,25 @@ def test_views_have_comments_and_put_names_to_numbers(spark, found):
     assert counts.collect()[0].all_there
 
 
+def test_columns_that_features_were_hashed_into_have_no_gram(spark, tmp_path):
+    session, run = spark.newSession(), Run(Filesystem(spark), str(tmp_path), "sketch")
+    matchers = [(m, 0, 0, 1, m == 0, 0.0, [0, 7], [0.5, 0.25], None, "sketch") for m in range(2)]
+    tables = {"matchers": matchers, "vocabulary": [(f, "word", f"gram {f}", 1, 1.0, True) for f in range(7)]}
+    for table, rows in tables.items():
+        session.createDataFrame(rows, TABLES[table].schema).write.parquet(run.table(table))
+    run.finish(StageRecord("vectorize", "v", 0.0, writes=["vocabulary"]))
+    grams = {}
+    for hashed in (0, 20):
+        notes = {"mach": {"hashed_features": hashed, "first_member": 1}}
+        run.finish(StageRecord("train", "t", 0.0, notes=notes, writes=["matchers"]))
+        register_run(session, run)
+        found = session.sql("SELECT member, gram, weight FROM matcher_weights ORDER BY member, feature")
+        grams[hashed] = [tuple(row) for row in found.collect()]
+    named = [("gram 0", 0.5), ("embedding[0]", 0.25)]
+    assert grams[0] == [(member, *one) for member in range(2) for one in named]
+    assert grams[20] == [*((0, *one) for one in named), (1, None, 0.5), (1, None, 0.25)]
+
+
 def test_functions_answer_as_the_bundle_does_without_spark(spark, found):
     import xmcspark
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from instances_table import feature_rows, vocabulary_rows, write_instances
+from run_tables import write_table
 
 from xmcspark.errors import ConfigError, InputError, StoreError
 from xmcspark.text import Tfidf, vocabulary_spark
+from xmcspark.text.features_spark import write_lookup
 from xmcspark.text.vectorize_spark import STAGE
 
 WORDS = ["red", "running", "shoes", "größe", "42", "x", "çelik", "waterproof-jacket", "👟", "naïve", "a" * 70]
@@ -195,6 +197,13 @@ def test_a_vocabulary_that_ends_empty_says_why(make_context):
         vectorized(make_context, ["one two", "three four", "five six"], settings=[few])
     with pytest.raises(InputError, match="no document holds a gram of any vectorizer"):
         vectorized(make_context, ["", " "])
+
+
+def test_a_vocabulary_without_a_feature_in_use_is_refused(make_context):
+    context = make_context(STAGE)
+    write_table(context, "vocabulary", [(0, context.config.text.names()[0], "red", 1, 1.0, False)])
+    with pytest.raises(InputError, match="the vocabulary has no rows"):
+        write_lookup(context, 1, 1)
 
 
 def test_bounds_that_exclude_each_other_are_refused_before_counting(make_context):

@@ -140,6 +140,17 @@ def test_members_have_seeds_of_their_own_and_labels_ids_of_their_own(make_contex
         assert {row.member for row in table(context, "tree_labels", "label")} == {0, 1}
 
 
+def test_label_features_are_kept_only_for_a_task_that_reads_all_of_them(make_context, monkeypatch):
+    monkeypatch.setattr(sampled, "_LABELS_PER_SUB_TREE", 4)
+    for overrides, read in (
+        (("tree.shape=[6, 18]",), True),
+        (("tree.shape=[6, 18]", "tree.sample_labels=30"), False),
+        (("method=x-transformer",), False),
+    ):
+        context = make_context(STAGE, *overrides)
+        assert (index_spark._folder_for_kept(context, 90) is not None) == read
+
+
 def test_upper_levels_from_a_sample_are_those_of_the_library(whole, make_context, monkeypatch):
     monkeypatch.setattr(sampled, "_LABELS_PER_SUB_TREE", 4)
     monkeypatch.setattr(index_spark, "block_size_for", lambda ids: 32)  # several files of label features
@@ -189,6 +200,9 @@ def test_bad_input_is_refused_before_the_work(make_context):
     context = make_context(STAGE, "tree.sample_labels=10", *SMALL, run="large")
     with pytest.raises(InputError, match=r"sample_labels is 10: too few to tell 18 sub-trees"):
         STAGE.run(context)
+    without = make_context(STAGE, "method=mach", "tree.sample_labels=10", "tree.balanced=false", run="large")
+    STAGE.run(without)  # no tree, no sample
+    assert without.notes == {"labels": 90, "trees": []}
     context = make_context(STAGE, run="empty")
     write_inputs(context, X, Y)
     labels = context.spark.read.parquet(context.run.table("labels"))

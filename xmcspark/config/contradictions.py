@@ -1,11 +1,13 @@
-"""What settings of different sections cannot have together: between trees and what stands beside them, about encoders,
-and about trees. Each rule says what contradicts what and how to solve it; all of them are looked at."""
+"""What settings of different sections cannot have together: between trees and what stands beside them, about MACH,
+about encoders, and about trees. Each rule says what contradicts what and how to solve it; all are looked at."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
+
+from xmcspark.matchers.scoring import may_be_negative, negative_by
 
 if TYPE_CHECKING:
     from xmcspark.config.configuration import Config
@@ -14,7 +16,8 @@ _FINE_TUNING = ("xr_transformer", "x_transformer", "unidec")
 
 
 def contradictions_of(config: Config) -> list[str]:
-    return list(chain(_of_members(config), _of_encoders(config), _of_unidec(config), _of_trees(config)))
+    rules = (_of_members, _of_mach, _of_encoders, _of_unidec, _of_trees)
+    return list(chain.from_iterable(rule(config) for rule in rules))
 
 
 def _of_members(config: Config) -> Iterator[str]:
@@ -24,14 +27,38 @@ def _of_members(config: Config) -> Iterator[str]:
             "ensemble.members is 0, mach.enabled and unidec.enabled are false: there is nothing to train; set "
             "ensemble.members to 1"
         )
-    if trees and config.predict.mode == "routed" and (mach or unidec):
+    if config.predict.mode == "routed" and (mach or unidec):
         beside = "mach.enabled: the sketch" if mach else "unidec.enabled: the index of labels"
         yield (
-            f"predict.mode is routed with trees and {beside} is searched as a whole, on every node; set predict.mode "
-            "to replicated"
+            f"predict.mode is routed with {beside} is searched as a whole, on every node; set predict.mode to "
+            "replicated"
+        )
+    sketch = (config.mach.transform, config.mach.aggregate) if mach else None
+    negative = negative_by(trees, config.predict.transform, sketch)
+    fused = mach + (trees if config.tree.shape != () else min(trees, 1))  # more of the same are refused below
+    if negative and fused > 1 and config.ensemble.fusion == "average":
+        yield (
+            f"ensemble.fusion is average with {negative}: its scores may be negative, where a label that a member did "
+            "not find (0) would rank above one it found; set ensemble.fusion to rank or normalised"
         )
     if config.encoder.enabled and mach:
         yield "encoder.enabled and mach.enabled are both true: a sketch reads TF-IDF only; switch one of them off"
+
+
+def _of_mach(config: Config) -> Iterator[str]:
+    mach, negatives = config.mach, config.train.negatives
+    if not mach.enabled:
+        return
+    if mach.aggregate == "unbiased" and may_be_negative(mach.transform):
+        yield (
+            f"mach.aggregate is unbiased with mach.transform {mach.transform}: the estimate takes 1 / B off a mean of "
+            "probabilities, and these are none; set mach.transform to sigmoid, or mach.aggregate to mean"
+        )
+    if config.ensemble.members == 0 and negatives != "tfn":
+        yield (
+            f"train.negatives is {negatives!r} with mach.enabled and ensemble.members 0: without a tree there are no "
+            "predicted parents; set train.negatives to tfn"
+        )
 
 
 def _of_encoders(config: Config) -> Iterator[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from xmcspark.errors import ConfigError, InputError
 from xmcspark.labels.draws import hashed, streams
 from xmcspark.mach.repetition import MlpRepetition, Part
-from xmcspark.mach.settings import MachSettings
+from xmcspark.mach.settings import NEEDS_TORCH, MachSettings
 from xmcspark.mach.targets import bucket_targets
 from xmcspark.matchers.targets import check_targets, rows_of
 from xmcspark.matchers.train import _checked_keys, _checked_weights
@@ -188,9 +188,4 @@ def _torch() -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise ConfigError(
-            [
-                "mach.learner is 'mlp', which needs torch where it is trained: pip install 'xmcspark[neural]', or set "
-                "mach.learner to linear"
-            ]
-        ) from error
+        raise ConfigError([NEEDS_TORCH]) from error

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -19,7 +19,7 @@ from xmcspark.mach.hashing import BucketHash
 from xmcspark.mach.recovery import Found, Recipe, Recovery
 from xmcspark.mach.repetition import Part, Repetition, load_repetition
 from xmcspark.mach.settings import MachSettings
-from xmcspark.matchers.exclusion import without
+from xmcspark.matchers.exclusion import rows_alike, without
 from xmcspark.matchers.files import take_array
 from xmcspark.matchers.predictions import Predictions, row_blocks
 from xmcspark.matchers.scoring import Scoring
@@ -115,7 +115,8 @@ class Sketch:
         return Predictions(labels, scores)
 
     def predict_one(self, features: np.ndarray, values: np.ndarray, *, top_k: int = 10) -> Predictions:
-        """As `predict` for one query, given as increasing int32 features and float32 values."""
+        """As `predict` for one query, given as increasing int32 features and float32 values. With `labels_at_once`
+        each query makes the tables of all ranges anew: memory has its price."""
         self._check_top_k(top_k)
         features, values = np.ascontiguousarray(features, np.int32), np.ascontiguousarray(values, np.float32)
         indptr = np.array([0, len(features)])
@@ -124,7 +125,8 @@ class Sketch:
                 f"a query is features in increasing order, from 0 to {self.n_features - 1}, and a finite value for each"
             )
         margins = self.margins(Csr(indptr, features, values, (1, self.n_features)))
-        return self.recovery.find(margins, self.recipe, top_k).predictions
+        found = (recovery.find(margins, self.recipe, top_k) for recovery in self._recoveries(threads=1))
+        return reduce(lambda one, other: Found.merged((one, other), top_k), found).predictions
 
     def margins(self, X: Csr, *, threads: int = 1) -> np.ndarray:
         """float32 [rows, R, B]: what each repetition says of each bucket. Of all rows at once: give it a few."""
@@ -150,13 +152,11 @@ class Sketch:
             yield Recovery(self._hashes, self.live, first=first, last=last, threads=threads)
 
     def _blocks(self, rows: int, excluded: Csr | None, top_k: int) -> list[tuple[np.ndarray, int]]:
-        """(rows, labels to find for them): as many more as a row has exclusions. Rows that need about as many more go
-        together: one with thousands must not slow down all."""
+        """(rows, labels to find for them): as many more as a row has exclusions, about."""
         counts = np.zeros(rows, np.int64) if excluded is None else np.diff(excluded.indptr)
-        extra = np.where(counts > 0, 1 << np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1], 0)
         cells, blocks = len(self.repetitions) * self.part.buckets, []
-        for more in np.unique(extra):
-            alike, wanted = np.flatnonzero(extra == more), min(top_k + int(more), self.n_labels)
+        for alike, more in rows_alike(counts):
+            wanted = min(top_k + more, self.n_labels)
             for start, stop in row_blocks(len(alike), max(cells, wanted), _BLOCK_BYTES // 4):
                 blocks.append((alike[start:stop], wanted))
         return blocks

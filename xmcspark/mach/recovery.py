@@ -24,12 +24,12 @@ classifiers get wrong comes on top.
 
 **Memory.** `exact` keeps a table of R buckets a live label (2 bytes each if B <= 65536, else 4), `fast` an index of 4
 bytes for each label in each repetition, and for each bucket in each once for every 2^20 labels. They are made when
-first needed, from the hashes. A label set whose table or index is too large is recovered range by range
-(`recover_by_range`): the same bits as in one piece."""
+first needed, from the hashes. A label set whose table or index is too large is recovered range by range, and what each
+range found is merged (`Found.merged`): the same bits as in one piece."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -231,33 +231,6 @@ class Recovery:
                 f"{self.buckets}] is needed, as the hashes have it"
             )
         return np.ascontiguousarray(given)
-
-
-def recover_by_range(
-    hashes: Sequence[BucketHash],
-    live: np.ndarray,
-    blocks: Callable[[], Iterable[np.ndarray]],
-    recipe: Recipe,
-    top_k: int,
-    *,
-    labels_at_once: int,
-    threads: int = 1,
-) -> Predictions:
-    """As one `Recovery` of all labels, but with the memory of `labels_at_once`: one range is opened after the other.
-
-    `blocks` gives the scores of buckets in blocks of rows, from the start each time it is called.
-    """
-    if labels_at_once < 1:
-        raise InputError(f"labels_at_once is {labels_at_once}: at least 1 is needed")
-    best: list[Found] | None = None
-    for first in range(0, len(live), labels_at_once):
-        part = Recovery(
-            hashes, live, first=first, last=min(first + labels_at_once, len(live)), threads=threads
-        )
-        found = [part.find(scores, recipe, top_k, threads) for scores in blocks()]
-        best = found if best is None else [Found.merged(two, top_k) for two in zip(best, found, strict=True)]
-    done = [found.predictions for found in best or []]
-    return Predictions(*(np.concatenate([getattr(p, name) for p in done]) for name in ("labels", "scores")))
 
 
 def _checked_hashes(hashes: Sequence[BucketHash]) -> tuple[BucketHash, ...]:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from xmcspark.mach.repetition_spark import SketchPlan, move_folder, trained_files
+from xmcspark.mach.settings import REPETITION_KEYS
 from xmcspark.store.direct_tables import Rows
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
@@ -27,6 +28,7 @@ from xmcspark.store.stage import Context
 log = logging.getLogger(__name__)
 
 _PREFIX = "train.repetition-"
+_OF_TREES = ("negatives", "man_beam")  # settings of training that say nothing about buckets
 
 
 @dataclass(frozen=True)
@@ -157,8 +159,19 @@ class RepetitionRuns:
         context.fs.delete(context.scratch("repetitions"))
 
     def _key(self, number: int) -> str:
-        text = json.dumps([self._context.key, "repetition", number])
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        """Of what this repetition is trained from, and of nothing else: how many others there are changes none."""
+        plan, read = self._plan, self._context.run.input_keys(("features", "labels"))
+        own = {name: value for name, value in vars(plan.settings).items() if name in REPETITION_KEYS}
+        trained = {name: value for name, value in vars(plan.train).items() if name not in _OF_TREES}
+        identity = [
+            self._context.stage.version,
+            asdict(plan.part(number)),
+            own,
+            trained,
+            plan.made_weights,
+            read,
+        ]
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
     def _folder(self, number: int) -> str:
         return joined(self._uri, str(number))

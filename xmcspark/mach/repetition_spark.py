@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from xmcspark.errors import ConfigError
 from xmcspark.mach.linear import train_linear
 from xmcspark.mach.repetition import LinearRepetition, MlpRepetition, Part
-from xmcspark.mach.settings import MachSettings
+from xmcspark.mach.settings import MachSettings, learner_problem
 from xmcspark.mach.training_rows import COLUMNS, SketchRows, gathered_rows
 from xmcspark.matchers.peak_memory import PeakMemory
 from xmcspark.matchers.settings import TrainSettings
@@ -63,6 +64,8 @@ def trained_files(rows: Rows, plan: SketchPlan, repetition: int, folder: str | N
 
 def _training(plan: SketchPlan, repetition: int, folder: str | None) -> ArrowFunction:
     def train(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if problem := learner_problem(plan.settings):  # before all rows are here
+            raise ConfigError([problem])
         peak, started = PeakMemory(), time.process_time()
         live = np.load(plan.live.path() / "live.npy", mmap_mode="r", allow_pickle=False)
         rows = gathered_rows(batches, plan.features, live, plan.train.cost_sensitive)

@@ -4,15 +4,20 @@ recovered. Decides what cannot be trained: that is refused when settings are rea
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 
 from xmcspark.config.setting import Rule, check_settings, setting
 from xmcspark.errors import ConfigError
-from xmcspark.matchers.scoring import TRANSFORMS, Scoring
+from xmcspark.matchers.scoring import TRANSFORMS, Scoring, may_be_negative
 
 LEARNERS = ("linear", "mlp")
 AGGREGATES = ("mean", "min", "median", "unbiased")
 RECOVERIES = ("fast", "exact")
 LOSSES = ("auto", "softmax", "bce")
+NEEDS_TORCH = (
+    "mach.learner is 'mlp', which needs torch where it is trained: pip install 'xmcspark[neural]' in the environment "
+    "of the executors, or set mach.learner to linear"
+)
 
 
 def _is_probability(value: object) -> bool:
@@ -75,7 +80,8 @@ class MachSettings:
     )
     labels_at_once: int = setting(
         0,
-        "Labels whose hashes are held at a time while recovering; bounds memory, the answers are the same. 0: all.",
+        "Labels whose hashes are held at a time while recovering; bounds memory, the answers are the same. 0: all, but "
+        "in the job predict no more than fit.",
         minimum=0,
     )
     delta: float = setting(
@@ -101,8 +107,7 @@ class MachSettings:
     @property
     def scoring(self) -> Scoring:
         """What makes scores of margins. There is no path along which they would be combined."""
-        signed = self.transform == "identity" or self.transform.startswith("log-")
-        return Scoring(self.transform, "sum" if signed else "product")
+        return Scoring(self.transform, "sum" if may_be_negative(self.transform) else "product")
 
     def contradictions(self) -> list[str]:
         problems = []
@@ -131,6 +136,11 @@ class MachSettings:
             raise ConfigError(problems)
 
 
+def learner_problem(settings: MachSettings) -> str | None:
+    """Why the learner cannot be trained in this environment; None if it can. Nothing is loaded."""
+    return NEEDS_TORCH if settings.learner == "mlp" and find_spec("torch") is None else None
+
+
 RECOVERY_KEYS = (
     "transform",
     "aggregate",
@@ -142,3 +152,6 @@ RECOVERY_KEYS = (
 TRAINING_KEYS = tuple(
     field.name for field in fields(MachSettings) if field.name not in (*RECOVERY_KEYS, "delta")
 )
+REPETITION_KEYS = tuple(
+    name for name in TRAINING_KEYS if name not in ("enabled", "repetitions")
+)  # what decides each by itself

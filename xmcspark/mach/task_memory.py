@@ -13,6 +13,10 @@ from xmcspark.tree.units import NodeCounts, Unit, plan_units, unit_bytes
 
 _TORCH = 400 << 20  # with its libraries, as measured
 _ROW_COPIES = 2  # as they came, and in order
+_HASHING = 100 << 20  # of one block of rows (feature_hashing.py)
+_OF_A_BATCH = (
+    6  # float32 [batch, B] of a step: logits before and after the bias, targets, costs, shares, gradient
+)
 
 
 def repetition_load(buckets: int, rows: int, nnz: int, targets: int, max_rows: int) -> int:
@@ -25,8 +29,11 @@ def repetition_bytes(
 ) -> int:
     """Memory of the task that trains a repetition on so many rows."""
     held = _ROW_COPIES * (8 * nnz + 32 * rows + 8 * targets)
+    if part.hashed_features:
+        held += 8 * nnz + 8 * rows + _HASHING
     if settings.learner == "mlp":
         weights = (part.columns + part.buckets) * settings.hidden
+        held += 4 * _OF_A_BATCH * min(settings.batch_size, rows) * part.buckets
         return INTERPRETER + _TORCH + held + 16 * weights  # the weights, their gradient, two moments of Adam
     unit = _unit(part.buckets, rows, nnz, targets, 0)
     return INTERPRETER + held + unit_bytes(unit, part.columns, 1, threads, 0.0)

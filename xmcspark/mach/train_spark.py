@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import functions as F
 
+from xmcspark.errors import ConfigError
 from xmcspark.mach.advice import advice, too_few
 from xmcspark.mach.matcher_rows import repetition_rows
 from xmcspark.mach.model import LABELS, save_labels
 from xmcspark.mach.repetition import LinearRepetition, load_repetition
 from xmcspark.mach.repetition_runs_spark import FinishedRepetition, RepetitionRuns
 from xmcspark.mach.repetition_spark import SketchPlan
+from xmcspark.mach.settings import learner_problem
 from xmcspark.mach.task_memory import check_repetition_memory, repetition_bytes, repetition_load
+from xmcspark.mach.training_rows import check_label_ids
 from xmcspark.store.direct_tables import FrameRows, Rows, rows_of_table
 from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.filesystem import joined
@@ -39,45 +43,86 @@ _ROWS_PER_BATCH = 512
 LoadRow = tuple[Any, ...]
 
 
-def train_sketch(context: Context, first_member: int, wave: int, memory_limit: int | None) -> list[LoadRow]:
-    """Trains all repetitions and writes the sketch; rows of sub_tree_load. `first_member`: number of repetition 0 in
-    the tables, after the trees; `wave`: that of its rows in the table matchers."""
+@dataclass(frozen=True)
+class PlannedSketch:
+    """What is known of a sketch that can be trained."""
+
+    plan: SketchPlan
+    live: np.ndarray
+    sizes: tuple[int, int, int]  # rows, entries and targets of what is trained on
+    bytes: int  # that a repetition takes, by estimate
+
+    @property
+    def labels(self) -> int:
+        return int(self.live.sum())
+
+
+def planned_sketch(context: Context, memory_limit: int | None) -> PlannedSketch:
+    """The sketch that the settings ask for, or an error: looked at before anything is trained, trees included."""
     settings, rows = context.config.mach, rows_of_table(context, "features", "train")
-    live = live_labels(context, rows)
+    _check_learner(context)
+    live = labels_to_predict(context, rows)
     settings.check_labels(int(live.sum()), context.config.predict.top_k)
     _advise(context, int(live.sum()))
     plan, sizes = _plan(context, live), _sizes(context)
     expected = repetition_bytes(plan.part(0), plan.settings, *sizes, plan.threads)
     check_repetition_memory(expected, memory_limit)
+    return PlannedSketch(plan, live, sizes, expected)
+
+
+def train_sketch(context: Context, sketch: PlannedSketch, first_member: int, wave: int) -> list[LoadRow]:
+    """Trains all repetitions and writes the sketch; rows of sub_tree_load. `first_member`: number of repetition 0 in
+    the tables, after the trees; `wave`: that of its rows in the table matchers."""
+    plan, buckets = sketch.plan, sketch.plan.settings.buckets
     runs = RepetitionRuns(context, plan, joined(context.folder(MODEL), SKETCH))
-    runs.train(rows, slots_of(context.spark))
-    _write_labels(context, plan, live)
-    written = _write_matchers(context, plan, first_member, wave) if settings.learner == "linear" else 0
+    runs.train(rows_of_table(context, "features", "train"), slots_of(context.spark))
+    _write_labels(context, plan, sketch.live)
+    written = _write_matchers(context, plan, first_member, wave) if plan.settings.learner == "linear" else 0
     context.rows["matchers"] = context.rows.get("matchers", 0) + written
-    _note(context, runs.finished, int(live.sum()))
-    load = repetition_load(settings.buckets, *sizes, context.config.train.max_rows)
-    return [_load_row(first_member, wave, settings.buckets, done, expected, load) for done in runs.finished]
+    _note(context, runs.finished, sketch.labels, first_member)
+    load = repetition_load(buckets, *sketch.sizes, context.config.train.max_rows)
+    return [_load_row(first_member, wave, buckets, done, sketch.bytes, load) for done in runs.finished]
 
 
-def live_labels(context: Context, rows: Rows) -> np.ndarray:
-    """Whether each label id may be predicted: it is active and some training row has it."""
+def labels_to_predict(context: Context, rows: Rows) -> np.ndarray:
+    """Whether each label id may be predicted: it is active and some training row has it. Tasks join what they met on
+    the way, so that the driver holds a bit for each label a few times, whatever the number of tasks."""
     files = local_copy(context.fs, context.run.table("labels"))
     table = ds.dataset(files, format="parquet").to_table(columns=["id", "active"])
     ids, active = table["id"].to_numpy(), table["active"].to_numpy(zero_copy_only=False)
     live = np.zeros(int(ids.max(initial=-1)) + 1, bool)
     live[ids[active]] = True
-    found = np.zeros(-(-len(live) // 8), np.uint8)
-    for row in rows.map(("labels",), partial(_labels_met, len(live)), _BITS).collect():
-        found |= np.frombuffer(row.payload, np.uint8)
-    return np.logical_and(live, np.unpackbits(found, count=len(live)))
+    met = rows.map(("labels",), partial(_labels_met, len(live)), _BITS).rdd.map(
+        lambda row: bytes(row.payload)
+    )
+    found = met.treeAggregate(b"", _either, _either) or bytes(-(-len(live) // 8))
+    return np.logical_and(live, np.unpackbits(np.frombuffer(found, np.uint8), count=len(live)))
 
 
 def _labels_met(ids: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     met = np.zeros(ids, bool)
     for batch in batches:
         labels = batch.column(0).flatten().to_numpy(zero_copy_only=False)
-        met[labels[labels < ids]] = True
+        check_label_ids(labels, ids)
+        met[labels] = True
     yield pa.RecordBatch.from_arrays([pa.array([np.packbits(met).tobytes()], pa.binary())], names=["payload"])
+
+
+def _either(one: bytes, other: bytes) -> bytes:
+    """The bits of both; no bytes at all are none set."""
+    if not one or not other:
+        return one or other
+    return np.bitwise_or(np.frombuffer(one, np.uint8), np.frombuffer(other, np.uint8)).tobytes()
+
+
+def _check_learner(context: Context) -> None:
+    """That tasks can train it: asked of as many as there are slots, as executors may differ."""
+    settings, look, slots = context.config.mach, learner_problem, slots_of(context.spark)
+    if settings.learner == "linear":
+        return
+    asked = context.spark.sparkContext.parallelize(range(slots), slots).map(lambda _: look(settings))
+    if problems := sorted({said for said in asked.collect() if said}):
+        raise ConfigError(problems)
 
 
 def _advise(context: Context, labels: int) -> None:
@@ -167,11 +212,16 @@ def _load_row(
     return (*place, f["rows"], f["nnz"], expected, f["peak_bytes"], float(load), float(f["seconds"]))
 
 
-def _note(context: Context, finished: list[FinishedRepetition], labels: int) -> None:
+def _note(context: Context, finished: list[FinishedRepetition], labels: int, first_member: int) -> None:
     settings = context.config.mach
     facts = [done.facts for done in finished]
     context.note(
-        mach={"buckets": settings.buckets, "repetitions": settings.repetitions},
+        mach={
+            "buckets": settings.buckets,
+            "repetitions": settings.repetitions,
+            "hashed_features": settings.hashed_features,
+            "first_member": first_member,
+        },
         mach_labels=labels,
         repetitions_trained=sum(not done.reused for done in finished),
         repetitions_reused=sum(done.reused for done in finished),

@@ -42,8 +42,8 @@ def gathered_rows(
             f"the table features names feature {X.indices.max()}, but there are only {features}: the tables of this "
             "run do not belong together, run it again from vectorize on"
         )
-    inside = Y.indices < len(live)
-    stays = np.logical_and(inside, live[np.where(inside, Y.indices, 0)])
+    check_label_ids(Y.indices, len(live))
+    stays = live[Y.indices]
     R = select(csr_of_lists(table["labels"], table["relevance"], len(live)), stays) if relevance else None
     keys, hashes = table["row_key"].to_numpy(), table["row_hash"].to_numpy()
     made = pc.is_valid(table["targets"]).to_numpy(zero_copy_only=False)
@@ -56,3 +56,13 @@ def gathered_rows(
         None if R is None else take_rows(R, order),
         made[order],
     )
+
+
+def check_label_ids(labels: np.ndarray, ids: int) -> None:
+    """That labels of training rows are ids below `ids`, all that are hashed: none is left out silently."""
+    if len(labels) and (labels.min() < 0 or labels.max() >= ids):
+        bad = labels.min() if labels.min() < 0 else labels.max()
+        raise InputError(
+            f"the table features names label {bad}, but the table labels ends at {ids - 1}: the tables of this run do "
+            "not belong together, run it again from corpus on"
+        )

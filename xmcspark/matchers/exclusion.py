@@ -3,7 +3,7 @@ the row has exclusions, so the answer is the ranking of all labels the beam reac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -38,15 +38,20 @@ def found_without(
         return find(np.arange(len(counts)), top_k)
     labels = np.full((len(counts), width), -1, np.int32)
     scores = np.full((len(counts), width), -np.inf, np.float32)
-    # Rows that need about as many more are searched together: one with thousands must not slow down all.
-    extra = np.where(counts > 0, 1 << np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1], 0)
-    for more in np.unique(extra):
-        alike = np.flatnonzero(extra == more)
-        for start, stop in row_blocks(len(alike), top_k + int(more)):
+    for alike, more in rows_alike(counts):
+        for start, stop in row_blocks(len(alike), top_k + more):
             rows = alike[start:stop]
-            kept = without(find(rows, top_k + int(more)), take_rows(excluded, rows), width)
+            kept = without(find(rows, top_k + more), take_rows(excluded, rows), width)
             labels[rows], scores[rows] = kept.labels, kept.scores
     return Predictions(labels, scores)
+
+
+def rows_alike(counts: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """(rows, how many labels more to find for them), from the number of each row's exclusions. Rows that need about as
+    many more go together: one with thousands must not slow down all."""
+    extra = np.where(counts > 0, 1 << np.frexp(np.maximum(counts - 1, 0).astype(np.float64))[1], 0)
+    for more in np.unique(extra).tolist():
+        yield np.flatnonzero(extra == more), more
 
 
 def without(predictions: Predictions, excluded: Csr, top_k: int) -> Predictions:

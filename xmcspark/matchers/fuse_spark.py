@@ -33,9 +33,9 @@ from xmcspark.quality.same_instances_spark import (
     counted,
     excludes_self,
     named_run,
+    negative_scores,
     numbers_in,
     opened_numbers,
-    opened_settings,
     reading_context,
     send_numbers,
     side,
@@ -67,8 +67,18 @@ class Fusing:
             raise InputError(
                 f"--weights has {len(self.weights)} numbers for {len(self.members)} runs: give one for each"
             )
+        twice = [run.id for at, run in enumerate(self.members) if run.uri in self._uris[:at]]
+        if twice:
+            raise InputError(
+                f"--runs names run {twice[0]} twice: name each once; --weights says how much it counts"
+            )
         for member in self.members:
             _check_member(member, self.members[0], self.fusion)
+
+    @property
+    def _uris(self) -> list[str]:
+        """The same for a run that is named by its id and by its path."""
+        return [member.uri for member in self.members]
 
     @property
     def identity(self) -> list[object]:
@@ -90,17 +100,10 @@ def _check_member(member: Run, first: Run, fusion: str) -> None:
             f"runs {first.id} and {member.id} have different predict.exclude_self: one may predict what the other must "
             "not; predict one of them again with the same setting"
         )
-    settings = opened_settings(member)
-    transforms = {
-        f"{section}.transform": str(settings.get(section, {}).get("transform", ""))
-        for section in ("predict", "mach")
-        if section == "predict" or settings.get("mach", {}).get("enabled")
-    }
-    signed = [key for key, name in transforms.items() if name == "identity" or name.startswith("log-")]
-    if signed and fusion == "average":
+    if fusion == "average" and (negative := negative_scores(member)):
         raise InputError(
-            f"run {member.id} has {signed[0]} {transforms[signed[0]]}: its scores may be negative, where a label that "
-            "a run did not find (0) would rank above one it found; add --set ensemble.fusion=rank or normalised"
+            f"run {member.id} has {negative}: its scores may be negative, where a label that a run did not find (0) "
+            "would rank above one it found; add --set ensemble.fusion=rank or normalised"
         )
 
 
@@ -132,11 +135,22 @@ def fuse_runs(spark: SparkSession, config: Config, fusing: Fusing) -> Run:
     run = _opened(spark, config, fusing)
     names = ", ".join(member.id for member in fusing.members)
     log.info("run %s in %s: %s of %s", run.id, run.root, fusing.fusion, names)
-    outcomes = run_stages(spark, config, run, None, stages_of(fusing))
-    report = write_findings(spark, config, run, None, outcomes, started, method=f"{METHOD}: {names}")
-    print(f"\n{summary_table(outcomes, report.seconds)}\n\n{metrics_text(report.metrics)}")
-    run.fs.delete(joined(run.uri, "scratch"))
+    try:
+        outcomes = run_stages(spark, config, run, None, stages_of(fusing))
+        report = write_findings(spark, config, run, None, outcomes, started, method=f"{METHOD}: {names}")
+        print(f"\n{summary_table(outcomes, report.seconds)}\n\n{metrics_text(report.metrics)}")
+    finally:
+        _clear(run)
     return run
+
+
+def _clear(run: Run) -> None:
+    """Of a run that was refused before anything was finished, nothing stays; of others what is to be read."""
+    run.fs.delete(joined(run.uri, "scratch"))
+    if not run.records():
+        run.fs.delete(joined(run.uri, "run.json"))
+        if not run.fs.list(run.uri):
+            run.fs.delete(run.uri)
 
 
 def _opened(spark: SparkSession, config: Config, fusing: Fusing) -> Run:
@@ -253,6 +267,8 @@ def _predict(fusing: Fusing, context: Context) -> None:
         members=[member.id for member in fusing.members],
         fusion=fusing.fusion,
         weights=list(fusing.weights),
+        exclude_self=context.config.predict.exclude_self,
+        scoring={"trees": 0, "transform": "", "sketch": None},  # never negative
     )
 
 

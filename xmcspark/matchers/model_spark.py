@@ -20,7 +20,7 @@ from xmcspark.store.side_files import SideFolder, send_folder
 from xmcspark.store.stage import Context
 
 MODEL = "bundle/model"
-_SKETCH_FILE, _NEAREST_FILE = f"{SKETCH}/{LABELS}/{HEADER}", f"{NEAREST}/search.json"  # written last, of each
+SKETCH_FILE, _NEAREST_FILE = f"{SKETCH}/{LABELS}/{HEADER}", f"{NEAREST}/search.json"  # written last, of each
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SentModel:
         parts = [str(member) for member in range(self.members.trees)]
         files = [f"{part}/{HEADER}" for part in parts]
         if self.members.mach is not None:
-            files.append(_SKETCH_FILE)
+            files.append(SKETCH_FILE)
         if self.members.unidec is not None:
             files.append(_NEAREST_FILE)
         written = (folder / file for file in files)
@@ -91,7 +91,7 @@ def model_bytes(context: Context) -> int:
                 f"{joined(uri, str(member))} holds no model of member {member}: run the stage train with "
                 f"ensemble.members={members}"
             )
-    if context.config.mach.enabled and not context.fs.exists(joined(uri, _SKETCH_FILE)):
+    if context.config.mach.enabled and not context.fs.exists(joined(uri, SKETCH_FILE)):
         raise StoreError(f"{joined(uri, SKETCH)} holds no sketch: run the stage train with mach.enabled=true")
     if context.config.unidec.enabled and not context.fs.exists(joined(uri, _NEAREST_FILE)):
         raise StoreError(

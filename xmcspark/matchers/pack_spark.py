@@ -51,9 +51,7 @@ def write_model(
     """Every member. `weights`: of each unit of each member; `parts`: those units that lie packed already, the rest
     comes from the table matchers."""
     uri = context.folder("bundle/model")
-    for entry in context.fs.list(uri):
-        if entry.name.isdigit():
-            context.fs.delete(entry.uri)
+    delete_trees(context)
     parts = taken(parts)
     for member, of_member in enumerate(units):
         tell("train", f"packing member {member + 1} of {len(units)}")
@@ -61,6 +59,14 @@ def write_model(
         whole = _Part(member, of_member, forest.tree(member).depth)
         packed = {unit: found for (of, unit), found in parts.items() if of == member}
         _write_member(context, forest, whole, weights, packed, joined(uri, str(member)))
+
+
+def delete_trees(context: Context) -> None:
+    """What an earlier attempt of this run, perhaps with other settings, left of trees: all that is in the bundle is
+    published with it."""
+    for entry in context.fs.list(context.folder("bundle/model")):
+        if entry.name.isdigit():
+            context.fs.delete(entry.uri)
 
 
 def write_upper_levels(

@@ -137,7 +137,9 @@ def unpacked_rows(
     targets = [part[7] if len(part[7]) else np.ones(len(part[6]), np.float32) for part in parts]
     X = _csr(parts, 2, _joined(parts, 4, np.float32), space.size)
     dense = _joined(parts, 14, np.float32)
-    if len(dense):
+    if len(dense) or (
+        space.width and not len(keys)
+    ):  # also without rows: matchers that say no have a block too
         X = replace(X, dense=dense.reshape(len(keys), space.width))
     Y = _csr(parts, 5, np.concatenate([*targets, np.zeros(0, np.float32)]), columns)
     relevance = _joined(parts, 8, np.float32) if costs else None

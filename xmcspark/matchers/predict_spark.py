@@ -4,22 +4,25 @@ mapped into memory on every node (`replicated`), or, if it does not fit, its lab
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from xmcspark.errors import ConfigError
+from xmcspark.mach.recovery_memory import labels_that_fit, recovery_bytes
 from xmcspark.mach.settings import RECOVERY_KEYS
 from xmcspark.matchers.exclusion_spark import with_excluded
-from xmcspark.matchers.model_spark import MODEL, SentModel, model_bytes, send_model
+from xmcspark.matchers.model_spark import MODEL, SKETCH_FILE, SentModel, model_bytes, send_model
 from xmcspark.matchers.predictions_arrow import lists_of_predictions
 from xmcspark.matchers.routed_spark import BATCH_RECORDS, predict_routed
 from xmcspark.sparse.arrow import csr_of_lists
-from xmcspark.store.session import arrow_batch, slots_of
+from xmcspark.store.filesystem import joined
+from xmcspark.store.session import arrow_batch, slots_of, workers_of_a_node
 from xmcspark.store.stage import Context, Stage
 from xmcspark.text.feature_space_spark import feature_space
 from xmcspark.text.feature_table import FeatureSpace, searched_table
@@ -32,21 +35,26 @@ _ANY_LABEL = 2**31 - 1
 
 def run(context: Context) -> None:
     config, spark = context.config, context.spark
-    _check_fusion(context)
     size = model_bytes(context)
     mode = _mode(context, size)
     table = searched_table(config)
     space = feature_space(context, table)
     features = context.read(table).where(F.col("split").isin(*config.evaluate.splits))
     rows = with_excluded(context, features.select("id", "split", "row_key", *space.columns))
-    model = send_model(context)
+    model = _within_memory(context, send_model(context))
     if mode == "routed":
         found = predict_routed(spark, rows, model, space, features.count())
         with arrow_batch(spark, BATCH_RECORDS):
             written = _write(context, found)
     else:
         written = _write(context, _replicated(rows, model, space))
-    context.note(mode=mode, model_bytes=size)
+    sketch = [config.mach.transform, config.mach.aggregate] if config.mach.enabled else None
+    context.note(
+        mode=mode,
+        model_bytes=size,
+        exclude_self=config.predict.exclude_self,
+        scoring={"trees": config.ensemble.members, "transform": config.predict.transform, "sketch": sketch},
+    )
     if written == 0:
         splits = ", ".join(config.evaluate.splits)
         context.note(empty=f"there are no instances in split {splits}: nothing to predict")
@@ -85,34 +93,51 @@ def _write(context: Context, found: DataFrame) -> int:
     return context.write("predictions", named.sortWithinPartitions("split", "id"))
 
 
-def _check_fusion(context: Context) -> None:
-    """What `fuse` would refuse in every task."""
-    config = context.config
-    transforms = {"predict.transform": config.predict.transform} if config.ensemble.members else {}
-    if config.mach.enabled:
-        transforms["mach.transform"] = config.mach.transform
-    signed = [key for key, name in transforms.items() if name == "identity" or name.startswith("log-")]
-    several = config.ensemble.members + config.mach.enabled > 1
-    if several and signed and config.ensemble.fusion == "average":
-        raise ConfigError(
-            [
-                f"ensemble.fusion is average with {signed[0]} {transforms[signed[0]]}: its scores may be negative, "
-                "where a label that a member did not find (0) would rank above one it found; set ensemble.fusion to "
-                "rank or normalised"
-            ]
-        )
-
-
 def _mode(context: Context, size: int) -> str:
     predict = context.config.predict
     if context.config.mach.enabled or context.config.unidec.enabled:
-        return "replicated"  # a sketch's size follows from buckets, not labels; vectors are mapped, and searched whole
+        return "replicated"  # a sketch grows with its buckets, not with labels; vectors are mapped, and searched whole
     if predict.mode != "auto":
         return predict.mode
     if size <= _FITS_ANYWHERE and not predict.node_memory_mb:
         return "replicated"
-    memory = predict.node_memory_mb << 20 or _least_memory(context.spark)
-    return "replicated" if size <= predict.memory_share * memory else "routed"
+    return "replicated" if size <= _memory_to_use(context) else "routed"
+
+
+def _memory_to_use(context: Context) -> float:
+    """Bytes of a node that prediction may take."""
+    predict = context.config.predict
+    return predict.memory_share * (predict.node_memory_mb << 20 or _least_memory(context.spark))
+
+
+def _within_memory(context: Context, model: SentModel) -> SentModel:
+    """A sketch's labels are recovered in ranges if the tables of all do not fit: each worker makes its own, and they
+    grow with labels times repetitions. The answers are the same."""
+    mach = model.members.mach
+    if mach is None:
+        return model
+    header = json.loads(context.fs.read_text(joined(context.folder(MODEL), SKETCH_FILE)))
+    labels, buckets, repetitions = (int(header[name]) for name in ("labels", "buckets", "repetitions"))
+    mach.check_labels(labels, model.top_k)
+    needed = recovery_bytes(mach, labels, buckets, repetitions)
+    workers = workers_of_a_node(context.spark)
+    if mach.labels_at_once or (
+        needed * workers <= _FITS_ANYWHERE and not context.config.predict.node_memory_mb
+    ):
+        return model
+    at_once = labels_that_fit(mach, labels, buckets, repetitions, _memory_to_use(context) / workers)
+    if not at_once:
+        return model
+    log.warning(
+        "predict: recovering %s labels at once would take about %s MB in each of %d workers of a node: they are "
+        "recovered %s at a time, which is slower; set mach.labels_at_once, or give nodes more memory",
+        f"{labels:,}",
+        f"{needed >> 20:,}",
+        workers,
+        f"{at_once:,}",
+    )
+    context.note(labels_at_once=at_once)
+    return replace(model, members=replace(model.members, mach=replace(mach, labels_at_once=at_once)))
 
 
 def _least_memory(spark: SparkSession) -> int:

@@ -18,6 +18,24 @@ TRANSFORMS = (
 )
 
 
+def may_be_negative(transform: str) -> bool:
+    """Whether what a margin becomes is no probability."""
+    return transform == "identity" or transform.startswith("log-")
+
+
+def negative_by(trees: int, transform: str, sketch: tuple[str, str] | None) -> str | None:
+    """The setting by which scores of some member may be negative, of so many trees with a transform, and of a sketch
+    with (transform, aggregate); None if there is none. Such scores cannot be averaged with those of others: a label
+    that a member did not find counts as 0."""
+    if trees and may_be_negative(transform):
+        return f"predict.transform {transform}"
+    if sketch is not None and may_be_negative(sketch[0]):
+        return f"mach.transform {sketch[0]}"
+    if sketch is not None and sketch[1] == "unbiased":
+        return "mach.aggregate unbiased"
+    return None
+
+
 @dataclass(frozen=True)
 class Scoring:
     """`transform` of each margin z: sigmoid 1 / (1 + exp(-z)); lp-hinge exp(-max(0, 1 - z)^p); log-... their
@@ -38,7 +56,7 @@ class Scoring:
         check_settings(self)
 
     def contradictions(self) -> list[str]:
-        if self.combine == "product" and (self.transform == "identity" or self.transform.startswith("log-")):
+        if self.combine == "product" and may_be_negative(self.transform):
             return [
                 f"combine=product with transform={self.transform} multiplies numbers of either sign, which does "
                 "not rank: use combine=sum"

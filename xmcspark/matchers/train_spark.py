@@ -14,11 +14,11 @@ from typing import Any
 
 from xmcspark.config.configuration import Config
 from xmcspark.mach.settings import TRAINING_KEYS
-from xmcspark.mach.train_spark import MODEL, SKETCH, LoadRow, train_sketch
+from xmcspark.mach.train_spark import MODEL, SKETCH, LoadRow, planned_sketch, train_sketch
 from xmcspark.matchers.caps_spark import row_caps
 from xmcspark.matchers.levels_spark import forest_of_level
 from xmcspark.matchers.members import NEAREST
-from xmcspark.matchers.pack_spark import write_model
+from xmcspark.matchers.pack_spark import delete_trees, write_model
 from xmcspark.matchers.packed_parts import LevelPart
 from xmcspark.matchers.schedule import Work, plan_steps, plan_tasks, slot_balance
 from xmcspark.matchers.settings import LAYOUT_KEYS, TrainSettings
@@ -55,14 +55,16 @@ def train(context: Context) -> None:
     for folder, enabled in ((SKETCH, config.mach.enabled), (NEAREST, config.unidec.enabled)):
         if not enabled:
             context.fs.delete(joined(context.folder(MODEL), folder))
+    sketch = planned_sketch(context, _memory_limit(context)) if config.mach.enabled else None
     loads: list[LoadRow] = []
     if config.ensemble.members:
         loads += _train_trees(context)
     else:
+        delete_trees(context)
         context.fs.delete(context.run.table("matchers"))
-    if config.mach.enabled:
+    if sketch is not None:
         waves = 1 + max((int(load[5]) for load in loads), default=-1)
-        loads += train_sketch(context, config.ensemble.members, waves, _memory_limit(context))
+        loads += train_sketch(context, sketch, config.ensemble.members, waves)
     if config.unidec.enabled:
         write_label_search(context)
     if not context.rows.get("matchers"):
@@ -292,7 +294,8 @@ def _more_keys(config: Config) -> tuple[str, ...]:
 def _read(config: Config) -> tuple[str, ...]:
     clusters = ("encode/",) if config.x_transformer.enabled else ()
     nearest = ("encode/", f"{ENCODER}/", "embeddings") if config.unidec.enabled else ()
-    return (feature_table(config), "labels", "tree/", *clusters, *nearest)
+    trees = ("tree/",) if config.ensemble.members else ()
+    return (feature_table(config), "labels", *trees, *clusters, *nearest)
 
 
 STAGE = Stage(

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from xmcspark.config.configuration import Config
 from xmcspark.errors import InputError
 from xmcspark.matchers.exclusion import drop_entries
+from xmcspark.matchers.scoring import negative_by
 from xmcspark.quality.evaluate_spark import STAGE, predicted_instances
 from xmcspark.quality.measure_spark import ANY_LABEL
 from xmcspark.quality.renumbering import common_numbers, renumbered, renumbered_rows
@@ -46,15 +47,28 @@ def named_run(spark: SparkSession, root: str, name: str, option: str) -> Run:
     return Run(fs, place, id)
 
 
-def opened_settings(run: Run) -> dict[str, Any]:
-    """The settings that a run was opened with."""
+def excludes_self(run: Run) -> bool:
+    """A run's own rule about labels that are the instance itself, as it was when it last predicted."""
+    noted = run.record("predict").notes.get("exclude_self")
+    return bool(_opened_settings(run).get("predict", {}).get("exclude_self") if noted is None else noted)
+
+
+def negative_scores(run: Run) -> str | None:
+    """The setting by which the scores that a run predicted may be negative; None if they are not."""
+    noted = run.record("predict").notes.get("scoring")
+    if noted is None:
+        settings = _opened_settings(run)
+        ensemble, predict, mach = (settings.get(name, {}) for name in ("ensemble", "predict", "mach"))
+        sketch = [mach.get("transform"), mach.get("aggregate")] if mach.get("enabled") else None
+        noted = {"trees": ensemble.get("members", 1), "transform": predict.get("transform"), "sketch": sketch}
+    of_sketch = (str(noted["sketch"][0]), str(noted["sketch"][1])) if noted["sketch"] else None
+    return negative_by(int(noted["trees"]), str(noted["transform"]), of_sketch)
+
+
+def _opened_settings(run: Run) -> dict[str, Any]:
+    """The settings that a run was opened with: all that is known of predictions of an earlier release."""
     settings: dict[str, Any] = json.loads(run.fs.read_text(joined(run.uri, "run.json"))).get("config", {})
     return settings
-
-
-def excludes_self(run: Run) -> bool:
-    """A run's own rule about labels that are the instance itself."""
-    return bool(opened_settings(run).get("predict", {}).get("exclude_self"))
 
 
 def reading_context(spark: SparkSession, config: Config, run: Run, job: str) -> Context:

@@ -13,7 +13,7 @@ from typing import Any
 from xmcspark.errors import InputError
 
 MANIFEST = "manifest.json"
-PARTS = ("labels", "model", "tfidf")  # the folders of a bundle
+PARTS = ("labels", "model", "tfidf")  # the folders of every bundle; with an encoder there is `encoder` too
 _KIND = "xmcspark bundle"
 _VERSION = 1
 

@@ -4,6 +4,7 @@ is called, which clusters a label is in."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,29 +12,41 @@ class View:
     name: str
     needs: tuple[str, ...]  # tables
     columns: dict[str, str]  # name: meaning
-    query: str
+    query: str  # `{first_hashed}`: the first member whose features are hashed, see `filled`
 
+    def filled(self, trained: dict[str, Any]) -> str:
+        """The query for a run, by what its stage train noted."""
+        sketch = trained.get("mach", {})
+        hashed = int(sketch["first_member"]) if sketch.get("hashed_features") else _NO_MEMBER
+        return self.query.format(first_hashed=hashed)
+
+
+_NO_MEMBER = 2**31 - 1
 
 VIEWS = (
     View(
         "matcher_weights",
         ("matchers", "vocabulary"),
         {
-            "member": "which tree of the ensemble",
-            "node": "the node whose child the matcher scores",
-            "child": "the child: a label if is_label, else a node",
-            "gram": "the words or characters that the weight is for; embedding[j] for a coordinate of embeddings",
+            "member": "which tree of the ensemble; after the trees, which repetition of MACH",
+            "node": "the node whose child the matcher scores; 0 in a repetition",
+            "child": "the child: a label if is_label, else a node, or a bucket of a repetition",
+            "gram": "the words or characters that the weight is for; embedding[j] for a coordinate of embeddings; null "
+            "in repetitions with mach.hashed_features, where many grams share a weight",
             "weight": "what a text that has them adds to the score",
-            "is_label": "whether the child is a label",
-            "feature": "number of the gram in vocabulary; coordinates are numbered after it",
-            "vectorizer": "name of the vectorizer it belongs to; null for coordinates",
+            "is_label": "whether the child is a label; never in a repetition",
+            "feature": "number of the gram in vocabulary; coordinates are numbered after it; with hashed features, the "
+            "column that they are hashed into",
+            "vectorizer": "name of the vectorizer it belongs to; null for coordinates and hashed features",
         },
         """
-        SELECT m.member, m.node, m.child, coalesce(v.gram, concat('embedding[', m.feature - e.first, ']')) AS gram,
+        SELECT m.member, m.node, m.child,
+               if(m.hashed, NULL, coalesce(v.gram, concat('embedding[', m.feature - e.first, ']'))) AS gram,
                m.weight, m.is_label, m.feature, v.vectorizer
-        FROM (SELECT member, node, child, is_label, inline(arrays_zip(features, weights)) AS (feature, weight)
+        FROM (SELECT member, node, child, is_label, member >= {first_hashed} AS hashed,
+                     inline(arrays_zip(features, weights)) AS (feature, weight)
               FROM matchers) m
-        LEFT JOIN vocabulary v ON v.feature = m.feature
+        LEFT JOIN vocabulary v ON v.feature = m.feature AND NOT m.hashed
         CROSS JOIN (SELECT max(feature) + 1 AS first FROM vocabulary) e
         """,
     ),

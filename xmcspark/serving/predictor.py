@@ -42,10 +42,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class MemberPath:
-    """The way to a label in one member of the ensemble."""
+    """The way to a label in one member of the ensemble; each repetition of a sketch counts as one."""
 
     member: int
-    score: float  # of the label, as search gives it wherever its beam goes through this path
+    # Of a tree, the label's score as search gives it wherever its beam goes through this path; of a repetition, that of
+    # the label's bucket, from which, with the others', the label's score is made; of UniDEC, the similarity.
+    score: float
     steps: list[Step]
 
     @property

@@ -96,7 +96,9 @@ def _register_view(spark: SparkSession, found: RegisteredRun, view: View) -> Non
         found.missing[view.name] = f"it needs {', '.join(absent)}"
         return
     columns = ", ".join(f"{name} COMMENT '{comment}'" for name, comment in view.columns.items())
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view.name} ({columns}) AS {view.query}")
+    trained = found.run.find_record("train")
+    query = view.filled({} if trained is None else trained.notes)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {view.name} ({columns}) AS {query}")
     found.names.append(view.name)
 
 

@@ -65,6 +65,15 @@ def task_threads(spark: SparkSession) -> int:
     return int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
 
 
+def workers_of_a_node(spark: SparkSession) -> int:
+    """Tasks that share the memory of a machine, as far as the session says: those of one executor, or all of them where
+    everything runs on this machine."""
+    context = spark.sparkContext
+    if (context.master or "").startswith("local"):
+        return slots_of(spark)
+    return max(1, int(context.getConf().get("spark.executor.cores") or "1") // task_threads(spark))
+
+
 def threads_of_few(spark: SparkSession, tasks: int) -> int:
     """Threads for each of a few tasks that run alone: all of them may be on one executor, whose other cores idle."""
     context = spark.sparkContext

@@ -215,16 +215,16 @@ TABLES: dict[str, Table] = dict(
         ),
         _table(
             "matchers",
-            "The model: one linear matcher for each child of each node.",
+            "The model: one linear matcher for each child of each node, or each bucket of each repetition of MACH.",
             "member node child",
             """
-            member     | int          | which tree of the ensemble
-            sub_tree   | int          | the unit it was trained in
-            node       | int          | the node whose child it scores
-            child      | int          | the child: a label if is_label, else a node
-            is_label   | boolean      | whether the child is a label
+            member     | int          | which tree of the ensemble; after the trees, which repetition of MACH
+            sub_tree   | int          | the unit it was trained in; 0 for buckets
+            node       | int          | the node whose child it scores; 0 for buckets
+            child      | int          | the child: a label if is_label, else a node, or a bucket of a repetition
+            is_label   | boolean      | whether the child is a label; never for buckets
             bias       | float        | constant part of the score
-            features   | array<int>   | features with a weight, increasing
+            features   | array<int>   | features with a weight, increasing; columns, with mach.hashed_features
             weights    | array<float> | their weights
             positives  | bigint       | training instances with a label below the child; null for buckets
             trained_in | string       | the run that trained it
@@ -235,7 +235,7 @@ TABLES: dict[str, Table] = dict(
             "What each training unit, or a level of it (train.negatives: man), was expected to cost and did cost.",
             "member sub_tree node",
             """
-            member          | int    | which tree of the ensemble
+            member          | int    | which tree of the ensemble; after the trees, which repetition of MACH
             sub_tree        | int    | the unit: a sub-tree, or one node above the sub-trees
             node            | int    | its top node, or the first of its nodes of a level
             nodes           | int    | nodes trained in it

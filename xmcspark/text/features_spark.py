@@ -82,6 +82,8 @@ def _model(context: Context, features: int, documents: int) -> Tfidf:
 def _by_feature(rows: pa.Table) -> pa.Table:
     """Rows of the vocabulary in the order of features as far as that is to be had for nothing: tasks wrote them in
     runs, and runs can be put in order without being copied."""
+    if not rows.num_rows:
+        return rows
     feature = rows["feature"].to_numpy()
     first = np.concatenate([[0], np.flatnonzero(np.diff(feature) != 1) + 1])
     if len(first) > _MOST_RUNS:

@@ -95,9 +95,10 @@ def index(context: Context) -> None:
     if context.config.ensemble.members == 0:
         _no_trees(context, labels)
         return
+    _check_sample(context, labels.active)
     space = feature_space(context)
     rows = rows_of_table(context, feature_table(context.config), "train")
-    kept = _folder_for_kept(context)
+    kept = _folder_for_kept(context, labels.active)
     tell("index", "label features")
     entries = _write_label_features(context, rows, labels, space, kept)
     tell("index", f"label trees over {labels.active:,} labels")
@@ -114,9 +115,7 @@ def index(context: Context) -> None:
 
 
 def _no_trees(context: Context, labels: _Labels) -> None:
-    """Leaves empty tables, for a method without a tree, once it is known to fit these labels."""
-    if context.config.mach.enabled:
-        context.config.mach.check_labels(labels.active, context.config.predict.top_k)
+    """Leaves empty tables, for a method without a tree."""
     for table in ("label_features", "tree_nodes", "tree_labels"):
         context.write_few(table, [])
     context.fs.delete(context.folder("tree"))
@@ -124,8 +123,11 @@ def _no_trees(context: Context, labels: _Labels) -> None:
     context.note(labels=labels.active, trees=[])
 
 
-def _folder_for_kept(context: Context) -> str | None:
-    """A new folder for blocks of label features (labels/kept_blocks.py), where all tasks see one disk."""
+def _folder_for_kept(context: Context, labels: int) -> str | None:
+    """A new folder for blocks of label features (labels/kept_blocks.py), where all tasks see one disk and a tree is
+    built by a task that reads all of them: not from a sample, and not where trees are given."""
+    if context.config.x_transformer.enabled or cut_for_sample(labels, context.config.tree) is not None:
+        return None
     uri = context.scratch(_KEPT)
     local = context.fs.local_path(uri)
     if local is not None:
@@ -150,7 +152,6 @@ def _labels(context: Context) -> _Labels:
             "the table labels has no active label, so there is nothing to predict: look at the corpus settings "
             "(minimum counts, dates) and at the input"
         )
-    _check_sample(context, int(row["active"]))
     return _Labels(int(row["last"]) + 1, int(row["active"]), int(row["most"] or 0))
 
 
@@ -373,7 +374,4 @@ STAGE = Stage(
     reads_of=_read,
     writes=("label_features", "tree_nodes", "tree_labels", "tree/"),
     run=index,
-    more_keys_of=lambda config: (
-        ("mach.buckets", "predict.top_k") if config.mach.enabled and config.ensemble.members == 0 else ()
-    ),
 )
