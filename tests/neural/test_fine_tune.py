@@ -159,6 +159,17 @@ def test_one_checkpoint_is_kept_and_that_of_the_best_step(runs):
     assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000007"]
 
 
+def test_a_task_is_told_from_where_training_may_go_on(runs):
+    _, _, task = runs.run(steps=7)
+    assert task.kept_from == 7
+    early = {**EARLY_STOP["settings"], "checkpoint_every": 1}
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ToyTask, "checkpointed", lambda _, step: told.append(step))
+        runs.run("early", **{**EARLY_STOP, "settings": early})
+    assert told == [1, 2, 2, 4, 4, 4, 4, 4, 8], "the best checkpoint is one that may be gone back to"
+
+
 def test_accumulated_passes_make_the_step_of_the_whole_batch(runs):
     """Also the last of an epoch, of 12 instances: at once, 6 + 6, or 4 + 4 + 4."""
     at_once, expected, _ = runs.run("1", resume=False, steps=4, settings={"dropout": 0.0, "batch_size": 24})

@@ -48,6 +48,7 @@ class ToyTask:
     def __post_init__(self) -> None:
         self._batches = EpochBatches(self.tokens.lengths, self.size, seed=3)
         self._step = -1
+        self.kept_from = 0
 
     @property
     def tables(self) -> list[RowTable]:
@@ -79,6 +80,9 @@ class ToyTask:
         assert not torch.is_grad_enabled()
         self.seen.append(weights_of(encoder, self))
         return self.values[min(self._step, len(self.values) - 1)]
+
+    def checkpointed(self, step: int) -> None:
+        self.kept_from = step
 
 
 def make_task(folder: Path, encoder: Any, *, mapped: bool = False, **how: Any) -> ToyTask:

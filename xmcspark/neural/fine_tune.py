@@ -237,18 +237,17 @@ class _Loop:
         if self._checkpoints is None or (self._written == self._step and self._step and not finished):
             return
         self._written = self._step
+        best = [self._best_step()] if self._settings.patience else []
+        kept = [] if finished else [self._step, *best]
         if self._processes.rank == 0:
             state = self._training.state
             if finished:
                 state = state.only(*(name for name in state.tensors if name != OPTIMIZER))
             name = self._task.name
             self._checkpoints.write(name, self._step, state, self._facts(), finished=finished)
-            if finished:
-                self._checkpoints.keep_only(name)
-            else:
-                best = [self._best_step()] if self._settings.patience else []
-                self._checkpoints.keep_only(name, self._step, *best)
+            self._checkpoints.keep_only(name, *kept)
         self._processes.barrier()
+        self._task.checkpointed(min(kept, default=self._step))
 
     def _facts(self) -> Mapping[str, Any]:
         scale = self._training.loss_scale

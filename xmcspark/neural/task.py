@@ -50,3 +50,8 @@ class Task(Protocol):
         """How good the encoder is now, higher is better; None if nobody wants to know. Called in every process, with
         the encoder in evaluation mode and without gradients; the first process's answer counts."""
         ...
+
+    def checkpointed(self, step: int) -> None:
+        """Told in every process when a checkpoint is on disk: training will not go on from before `step`, so what only
+        earlier steps need may go."""
+        ...

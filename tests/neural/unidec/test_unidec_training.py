@@ -66,16 +66,25 @@ class KilledError(Exception):
     pass
 
 
-def test_a_killed_run_ends_as_if_it_had_not_been_killed(data, tiny_folder, tmp_path, monkeypatch):
-    """Killed after a refresh and before the next checkpoint: steps are repeated, the refresh is not."""
-    how = replace(FEW, dropout=0.1)
+@pytest.mark.parametrize(
+    ("checkpoint_every", "dies_at", "goes_on_at"),
+    [
+        (4, 7, 4),  # after a refresh and before the next checkpoint: steps are repeated, the refresh is not
+        (16, 31, 16),  # three refreshes after the checkpoint
+        (1000, 31, None),  # before there is any checkpoint
+    ],
+)
+def test_a_killed_run_ends_as_if_it_had_not_been_killed(
+    data, tiny_folder, tmp_path, monkeypatch, checkpoint_every, dies_at, goes_on_at
+):
+    how = replace(FEW, dropout=0.1, epochs=5.5, checkpoint_every=checkpoint_every)
     whole, _ = training(tmp_path / "whole", data, encoder_settings=how).run(
         open_tiny(tiny_folder, dropout=0.1)
     )
     batch = UnidecTask.batch
 
     def dying(task, step):
-        if step == 7:
+        if step == dies_at:
             raise KilledError
         return batch(task, step)
 
@@ -86,10 +95,16 @@ def test_a_killed_run_ends_as_if_it_had_not_been_killed(data, tiny_folder, tmp_p
     resumed, reports = training(tmp_path / "killed", data, encoder_settings=how).run(
         open_tiny(tiny_folder, dropout=0.1)
     )
-    assert reports[0].tuned.resumed_at == 4
+    assert reports[0].tuned.resumed_at == goes_on_at
     found, expected = weights_of(resumed), weights_of(whole)
     for name, weight in expected.items():
         np.testing.assert_array_equal(found[name], weight, err_msg=name)
+
+
+def test_refreshes_that_no_checkpoint_needs_are_forgotten(data, tiny_encoder, tmp_path):
+    training(tmp_path, data, encoder_settings=replace(FEW, epochs=5.5)).run(tiny_encoder)
+    left = [place.name for place in (tmp_path / "process-0").glob("unidec-refresh-*")]
+    assert left == ["unidec-refresh-5"]
 
 
 def test_a_dual_encoder_is_extended_by_the_classifier_and_made_instances(

@@ -95,7 +95,7 @@ class UnidecTask:
         """A cluster of queries; each query once an epoch. Every τ epochs everything is clustered anew."""
         epoch, at = divmod(step, self.steps_per_epoch)
         self._step = step
-        number = epoch // self.settings.refresh_epochs
+        number = self._refresh_of(step)
         if self._refresh is None or self._refresh[0] != number:
             self._refresh, self._epoch = (number, self._refreshed(number)), None
         if self._epoch is None or self._epoch[0] != epoch:
@@ -105,7 +105,7 @@ class UnidecTask:
         return np.array(self._epoch[1][at])  # of its own: torch takes no arrays that are mapped to be read
 
     def _refreshed(self, number: int) -> Refresh:
-        """As it was kept, or made now if this is its first step; older ones are forgotten."""
+        """As it was kept, or made now if this is its first step."""
         place = self._place(number)
         if self.processes.all_have(Refresh.is_kept(place)):
             return Refresh.open(place, self.identity)
@@ -116,10 +116,18 @@ class UnidecTask:
                 "remove the checkpoints and start again, or bring the folder back"
             )
         self._refresher.write(place, self.encoder, number, self.identity)
-        shutil.rmtree(
-            self._place(number - 2), ignore_errors=True
-        )  # a checkpoint may be older than the one before
         return Refresh.open(place, self.identity)
+
+    def checkpointed(self, step: int) -> None:
+        """Forgets the refreshes before that of `step`. They cannot go any earlier: a run that is killed long after its
+        last checkpoint needs them again, and has no longer the weights they were made with."""
+        needed = self._refresh_of(step)
+        for place in self.folder.glob(f"{self.name}-refresh-*"):
+            if int(place.name.rpartition("-")[2]) < needed:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def _refresh_of(self, step: int) -> int:
+        return step // (self.settings.refresh_epochs * self.steps_per_epoch)
 
     def _place(self, number: int) -> Path:
         return self.folder / f"{self.name}-refresh-{number}"
