@@ -10,7 +10,9 @@ import torch
 from tiny_model import WORDS, some_texts
 
 from xmcspark.neural.length_batches import EpochBatches
+from xmcspark.neural.memory import smaller_passes
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.tokens import TokenStore
 
 ROWS = 60
@@ -83,6 +85,9 @@ class ToyTask:
 
     def checkpointed(self, step: int) -> None:
         self.kept_from = step
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        return smaller_passes(settings)
 
 
 def make_task(folder: Path, encoder: Any, *, mapped: bool = False, **how: Any) -> ToyTask:

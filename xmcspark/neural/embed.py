@@ -14,6 +14,7 @@ import torch
 from xmcspark.neural.batch import Batch
 from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.memory import advice_about_memory
 from xmcspark.neural.processes import ONE_PROCESS, Processes
 from xmcspark.neural.tokens import TokenStore
 
@@ -79,9 +80,18 @@ class _Inference:
         return self
 
     def __call__(self, tokens: Batch) -> np.ndarray:
-        with torch.inference_mode():
+        with advice_about_memory(lambda: _advice(*tokens.ids.shape)), torch.inference_mode():
             found: np.ndarray = self._encoder(tokens).cpu().numpy()
         return found
 
     def __exit__(self, *_: object) -> None:
         self._encoder.train(self._training)
+
+
+def _advice(texts: int, length: int) -> str:
+    remedy = (
+        f"set encoder.embed_batch to {texts // 2}"
+        if texts > 1
+        else f"set encoder.max_length below {length}, or take a smaller encoder.model"
+    )
+    return f"a forward pass over {texts} texts of up to {length} tokens does not fit into memory: {remedy}"

@@ -95,22 +95,23 @@ def _fine_tuned(context: Context, encoder: TextEncoder, work: Path) -> dict[str,
     from xmcspark.neural.distributed_spark import run_on_executors
     from xmcspark.neural.fine_tuning_job import SETTINGS, run_job
 
-    if not (work / SETTINGS).exists():
+    job = _job(context)
+    if not (work / SETTINGS).exists():  # they are written last: a folder that has them is complete
         tell("encode", "texts as tokens")
-        _fill(context, encoder, work)
+        _fill(context, job, encoder, work)
+    # Also over those of an earlier attempt: how torch works may have changed since, to what fits into memory, say.
+    job.save(work)
     tell("encode", "fine-tuning")
     if context.config.encoder.processes > 1:
         return run_on_executors(context, work)
     return run_job(work, report=_told, kept=lambda: _copied(context, work))
 
 
-def _fill(context: Context, encoder: TextEncoder, work: Path) -> None:
-    """The settings last: a folder that has them is complete."""
+def _fill(context: Context, job: FineTuningJob, encoder: TextEncoder, work: Path) -> None:
     from xmcspark.neural import training_export_spark as export
     from xmcspark.neural.fine_tuning_job import PRETRAINED
     from xmcspark.neural.fine_tuning_ways import LABELS, TRAINING
 
-    job = _job(context)
     encoder.save(work / PRETRAINED)
     if job.unidec.enabled:
         export.export_unidec_data(context, encoder, work / TRAINING, work / LABELS)
@@ -118,7 +119,6 @@ def _fill(context: Context, encoder: TextEncoder, work: Path) -> None:
         export.export_training_set(context, encoder, work / TRAINING, job.threads)
     if job.x_transformer.enabled and job.x_transformer.indexer == "text-emb":
         export.export_label_texts(context, encoder, work / LABELS)
-    job.save(work)
 
 
 def _job(context: Context) -> FineTuningJob:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -45,7 +46,10 @@ class FineTuningJob:
     unidec: UnidecSettings = UnidecSettings()
 
     def save(self, folder: Path) -> None:
-        (folder / SETTINGS).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        """Whole or not at all: a folder with settings is complete."""
+        partial = folder / f"{SETTINGS}.partial"
+        partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        os.replace(partial, folder / SETTINGS)
 
     @staticmethod
     def load(folder: Path) -> FineTuningJob:

@@ -18,8 +18,10 @@ from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.glas import glas_penalty, glas_targets
 from xmcspark.neural.length_batches import EpochBatches
+from xmcspark.neural.memory import smaller_passes
 from xmcspark.neural.resolutions import Resolution
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.shortlist import candidate_pairs
 from xmcspark.neural.training_set import TrainingSet
 from xmcspark.sparse.csr import Csr
@@ -127,6 +129,9 @@ class LevelTask:
 
     def checkpointed(self, step: int) -> None:
         """Steps need nothing that would have to be kept."""
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        return smaller_passes(settings)
 
     def _hits(self, encoder: TextEncoder, rows: np.ndarray) -> int:
         places, children = candidate_pairs(self.reached, self.level.child_ptr, rows)

@@ -10,6 +10,7 @@ import torch
 
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 
 
 class Task(Protocol):
@@ -54,4 +55,8 @@ class Task(Protocol):
     def checkpointed(self, step: int) -> None:
         """Told in every process when a checkpoint is on disk: training will not go on from before `step`, so what only
         earlier steps need may go."""
+        ...
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        """What to say if a step does not fit into memory: what it was, and which settings would make it fit."""
         ...

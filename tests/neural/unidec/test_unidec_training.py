@@ -12,6 +12,7 @@ from pathlib import Path
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
+import torch
 from tiny_model import open_tiny
 from training_process import gradients
 from unidec_set import QUICK, SMALL, small_heads, unidec_set
@@ -20,6 +21,7 @@ from xmcspark.errors import ConfigError, InputError
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.processes import Processes
 from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.training_step import TrainingStep
 from xmcspark.neural.unidec.first_vectors import first_vectors
 from xmcspark.neural.unidec.task import UnidecTask
 from xmcspark.neural.unidec.train import UnidecTraining
@@ -171,9 +173,37 @@ def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkey
     def full(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(UnidecTask, "_dual_loss", full)
-    with pytest.raises(InputError, match=r"set unidec\.recompute to true"):
-        training(tmp_path, data).run(tiny_encoder)
+    for place, name in ((UnidecTask, "_dual_loss"), (torch.Tensor, "backward")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, full)
+            with pytest.raises(
+                InputError, match=r"16 queries and a pool of \d+ labels .* set unidec\.recompute to"
+            ):
+                training(tmp_path, data).run(tiny_encoder)
+            with pytest.raises(
+                InputError, match=r"set unidec\.texts_at_once below 64; or lower unidec\.batch_size"
+            ):
+                training(tmp_path, data, replace(SMALL, recompute=True)).run(tiny_encoder)
+            patch.setattr(type(tiny_encoder), "forward", full)
+            with pytest.raises(InputError, match=r"set encoder\.embed_batch to"):
+                training(tmp_path / "anew", data).run(tiny_encoder)
+
+
+def test_a_run_goes_on_with_what_the_advice_about_memory_changes(data, tiny_folder, tmp_path, monkeypatch):
+    apply = TrainingStep._apply
+
+    def full(step, number):
+        if number == 6:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        apply(step, number)
+
+    monkeypatch.setattr(TrainingStep, "_apply", full)
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        training(tmp_path, data).run(open_tiny(tiny_folder))
+    monkeypatch.setattr(TrainingStep, "_apply", apply)
+    smaller = replace(SMALL, recompute=True, texts_at_once=8)
+    _, (report,) = training(tmp_path, data, smaller).run(open_tiny(tiny_folder))
+    assert report.tuned.resumed_at == 4
 
 
 def test_two_processes_have_the_loss_and_the_gradients_of_one(tiny_folder, tmp_path, monkeypatch):

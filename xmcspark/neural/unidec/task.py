@@ -24,6 +24,7 @@ from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.glas import glas_penalty, glas_targets
 from xmcspark.neural.processes import Processes
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec.data import UnidecData
 from xmcspark.neural.unidec.heads import ClassifierHead, DualHead, Head, Heads
@@ -126,6 +127,19 @@ class UnidecTask:
             if int(place.name.rpartition("-")[2]) < needed:
                 shutil.rmtree(place, ignore_errors=True)
 
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        """encoder.batch_size does nothing here. What makes the same steps comes first."""
+        own = self.settings
+        same = (
+            f"unidec.texts_at_once below {own.texts_at_once}"
+            if own.recompute
+            else "unidec.recompute to true, which makes the same steps"
+        )
+        return (
+            f"{settings.batch_size} queries and a pool of {self.pools.last} labels do not fit into memory: set {same}; "
+            "or lower unidec.batch_size or unidec.pool_size. Training goes on from the last checkpoint"
+        )
+
     def _refresh_of(self, step: int) -> int:
         return step // (self.settings.refresh_epochs * self.steps_per_epoch)
 
@@ -161,16 +175,7 @@ class UnidecTask:
         batch = np.concatenate(self.processes.gather(rows))
         pool = self._sampler.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
         self.pools.add(pool)
-        try:
-            return self._loss_of_pool(encoder, rows, batch, pool)
-        except (MemoryError, RuntimeError) as error:
-            if not is_lack_of_memory(error):
-                raise
-            raise InputError(
-                f"{len(rows)} queries and a pool of {len(pool.labels)} labels do not fit into memory: set "
-                "unidec.recompute to true, or lower unidec.batch_size or unidec.pool_size; training goes on from the "
-                "last checkpoint"
-            ) from error
+        return self._loss_of_pool(encoder, rows, batch, pool)
 
     def _loss_of_pool(
         self, encoder: TextEncoder, rows: np.ndarray, batch: np.ndarray, pool: LabelPool
@@ -260,11 +265,13 @@ class PoolSizes:
 
     steps: int = 0
     labels: int = 0
+    last: int = 0  # labels of the last one
     positives: float = 0.0
 
     def add(self, pool: LabelPool) -> None:
         self.steps += 1
-        self.labels += len(pool.labels)
+        self.last = len(pool.labels)
+        self.labels += self.last
         self.positives += pool.average_positives
 
     @property
@@ -276,8 +283,3 @@ class PoolSizes:
     def average_positives(self) -> float:
         """The mean of |P^B| over queries and steps."""
         return self.positives / max(1, self.steps)
-
-
-def is_lack_of_memory(error: BaseException) -> bool:
-    """Of the CPU or of a GPU."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)

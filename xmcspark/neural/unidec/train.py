@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,10 @@ class UnidecTraining:
         share = -(-settings.batch_size // self.processes.world)
         self.encoder_settings = replace(encoder_settings, batch_size=share, accumulate=1)
         self.seed, self.folder = seed, folder
-        self.identity = {**identity, "unidec": {**asdict(settings), "heads": list(settings.heads)}}
         self.threads, self.report, self.kept = threads, report, kept
         self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
+        self.identity = {**identity, "unidec": settings.decisive(checked=bool(self.held_out.any()))}
         self._own = folder / f"process-{self.processes.rank}"
 
     def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
