@@ -18,6 +18,7 @@ from xmcspark.config.configuration import Config
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.neural.available import require_torch
 from xmcspark.neural.embeddings_spark import ENCODER, write_embeddings
+from xmcspark.neural.settings import FINE_TUNING_KEYS, LAYOUT_KEYS
 from xmcspark.neural.unidec.settings import training_keys
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
@@ -166,26 +167,34 @@ def _keep(context: Context, work: Path) -> None:
             context.fs.upload(work / beside, joined(context.folder(OUTCOME), beside))
 
 
-# Where and how torch works, not what it learns.
-_LAYOUT = ("enabled", "device", "processes", "checkpoint_every", "embed_batch")
-
-
 def _deciding_keys(config: Config) -> tuple[str, ...]:
     """Settings that decide the embeddings; none without an encoder."""
     if not config.encoder.enabled:
         return ()
-    encoder = tuple(f"encoder.{field.name}" for field in fields(config.encoder) if field.name not in _LAYOUT)
+    encoder = tuple(
+        f"encoder.{field.name}" for field in fields(config.encoder) if field.name not in LAYOUT_KEYS
+    )
     if config.unidec.enabled:
         method = tuple(
             f"unidec.{name}" for name in ("enabled", *training_keys(config.encoder.validation > 0))
         )
         return (*encoder, *method, "augment.weight", "seed")
-    if config.x_transformer.enabled:  # what its rankers read and how clusters are found is for train
-        method = tuple(f"x_transformer.{name}" for name in ("enabled", "indexer", "clusters", "recluster"))
+    solved = tuple(f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
+    if config.x_transformer.enabled:
+        method = tuple(f"x_transformer.{name}" for name in ("enabled", *FINE_TUNING_KEYS))
+        method += solved if config.x_transformer.bootstrap else ()
     else:
-        solved = (f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
         method = ("xr_transformer", *solved)
     return (*encoder, *method, "augment.weight", "augment.negatives", "seed")
+
+
+def _step_rows(context: Context) -> int | None:
+    """Instances of a step: smaller passes, more of them or by more processes, make the same model if they add up to as
+    many. UniDEC has a setting of its own for it."""
+    settings = context.config.encoder
+    if not settings.enabled or context.config.unidec.enabled:
+        return None
+    return settings.batch_size * settings.accumulate * settings.processes
 
 
 def _written(config: Config) -> tuple[str, ...]:
@@ -201,5 +210,6 @@ STAGE = Stage(
     writes=_WRITES,
     run=encode,
     writes_of=_written,
+    external=_step_rows,  # not from outside, but no setting either: settings make it together
     more_keys_of=_deciding_keys,
 )

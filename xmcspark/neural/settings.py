@@ -12,6 +12,13 @@ POOLINGS = ("cls", "mean")
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda")
 INDEXERS = ("pifa-tfidf", "pifa-neural", "text-emb")
+# Of the encoder: where and how torch works, not what it learns. How a step is cut counts as what it adds up to.
+LAYOUT_KEYS = (
+    *("enabled", "device", "checkpoint_every", "embed_batch"),
+    *("batch_size", "accumulate", "processes"),
+)
+# Of X-Transformer: what its rankers read and how clusters are found has nothing to do with the encoder.
+FINE_TUNING_KEYS = ("indexer", "clusters", "recluster", "bootstrap")
 
 
 @dataclass(frozen=True)
