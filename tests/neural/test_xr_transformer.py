@@ -20,7 +20,8 @@ QUICK = {
 
 
 def fine_tuning(data, folder, epochs: float = 6.0, encoder=None, **changes) -> XrFineTuning:
-    settings = XrTransformerSettings(enabled=True, **{"branching": 4, "max_leaf": 4, "parents": 3, **changes})
+    small = {"branching": 4, "max_leaf": 4, "parents": 3, "fewest_nodes": 1}
+    settings = XrTransformerSettings(enabled=True, **{**small, **changes})
     tree = preliminary_tree(data, settings, seed=0, threads=1)
     asked = EncoderSettings(enabled=True, epochs=epochs, **{**QUICK, **(encoder or {})})
     return XrFineTuning(data, tree, asked, settings, seed=0, folder=folder, identity={"of": "test"})

@@ -3,7 +3,8 @@ XR-Transformer fine-tune it on. Needs no torch: configurations are read without 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from xmcspark.config.setting import check_settings, setting
 from xmcspark.matchers.settings import INPUTS
@@ -117,6 +118,11 @@ class EncoderSettings:
                 "wait for; set validation, such as 0.05"
             ]
         return []
+
+    def decisive(self) -> dict[str, Any]:
+        """The values that decide what is learned, but for the model to start from and how many instances a step has."""
+        left_out = ("model", *LAYOUT_KEYS)
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
 
 
 @dataclass(frozen=True)

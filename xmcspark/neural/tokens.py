@@ -74,6 +74,11 @@ class TokenStore:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Token numbers of all rows, one after the other, and where each row begins."""
+        return self._ids, self._offsets
+
     @cached_property
     def lengths(self) -> np.ndarray:
         """int32: tokens of each row."""

@@ -42,6 +42,11 @@ class TrainingSet:
     def __len__(self) -> int:
         return self.X.shape[0]
 
+    def arrays(self) -> list[np.ndarray | None]:
+        """All of it."""
+        sparse = [getattr(m, part) for m in (self.X, self.Y) for part in ("indptr", "indices", "data")]
+        return [*sparse, *self.tokens.arrays, self.row_keys, self.relevance, self.row_weights]
+
     @property
     def costs(self) -> Csr:
         """Relevance of labels; 1 each if nothing is known."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 from xmcspark.errors import InputError
 from xmcspark.labels.features import pifa
 from xmcspark.matchers.model import Matchers, TreeModel
+from xmcspark.neural.begun import claim
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
@@ -80,6 +82,7 @@ class XFineTuning:
         labels: TokenStore | None,
         seed: int,
         folder: Path,
+        identity: Mapping[str, Any],
         embedder: Embedder | None = None,
         threads: int = 1,
         **how: Any,
@@ -92,7 +95,9 @@ class XFineTuning:
         )
         self.embedder = embedder or Embedder(encoder_settings.embed_batch)
         self.seed, self.folder, self.threads = seed, folder, threads
-        self.how = {**how, "embedder": self.embedder, "threads": threads, "seed": seed}
+        self.identity = dict(identity)
+        more = {"identity": self.identity, "embedder": self.embedder, "threads": threads, "seed": seed}
+        self.how = {**how, **more}
         self.live = np.unique(data.Y.indices)
         if len(self.live) < 2:
             raise InputError(
@@ -103,6 +108,7 @@ class XFineTuning:
 
     def run(self, encoder: TextEncoder) -> tuple[TextEncoder, ClusterMatcher, list[LevelReport]]:
         """The fine-tuned encoder and cluster matcher; labels that are clustered twice get half the steps each time."""
+        claim(self.folder, self.identity)
         rounds = 2 if self.settings.recluster else 1
         of_round = replace(self.encoder_settings, epochs=self.encoder_settings.epochs / rounds)
         reports: list[LevelReport] = []

@@ -19,6 +19,7 @@ from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import row_totals
 from xmcspark.matchers.trainer import Trainer, in_one_node
+from xmcspark.neural.begun import claim
 from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
@@ -115,6 +116,7 @@ class XrFineTuning:
 
     def run(self, encoder: TextEncoder) -> tuple[TextEncoder, list[LevelReport]]:
         """The fine-tuned encoder, and what each level came to that was not finished before."""
+        claim(self.folder, self.identity)
         encoder, start = self._begun(encoder)
         reports = []
         for level in self.levels[start.level :]:
@@ -134,7 +136,7 @@ class XrFineTuning:
 
     def _begun(self, encoder: TextEncoder) -> tuple[TextEncoder, LevelStart]:
         """From where an earlier attempt came to, or from the top."""
-        found = LevelStart.latest(self.folder, self.identity)
+        found = LevelStart.latest(self.folder)
         if not self.processes.all_have(found is not None):
             start = self._first(encoder)
             self._keep(start, encoder)
@@ -153,7 +155,7 @@ class XrFineTuning:
 
     def _keep(self, start: LevelStart, encoder: TextEncoder) -> None:
         if self.processes.rank == 0:
-            start.save(self.folder, encoder, self.identity)
+            start.save(self.folder, encoder)
             if self.kept is not None:
                 self.kept()
         self.processes.barrier()

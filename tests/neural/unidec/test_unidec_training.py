@@ -13,6 +13,7 @@ import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 import torch
+from small_set import LABELS, WORDS, texts_and_targets
 from tiny_model import open_tiny
 from training_process import gradients
 from unidec_set import QUICK, SMALL, small_heads, unidec_set
@@ -24,7 +25,9 @@ from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.training_step import TrainingStep
 from xmcspark.neural.unidec.first_vectors import first_vectors
 from xmcspark.neural.unidec.task import UnidecTask
+from xmcspark.neural.unidec.text_model import train_unidec
 from xmcspark.neural.unidec.train import UnidecTraining
+from xmcspark.sparse.rows import take_rows
 
 FEW = replace(QUICK, epochs=2.0, checkpoint_every=4)
 
@@ -149,14 +152,29 @@ def test_what_was_begun_with_other_settings_is_not_gone_on_with(data, tiny_encod
         training(tmp_path, data, replace(SMALL, positives=1)).run(tiny_encoder)
 
 
+def test_the_library_goes_on_with_the_same_texts_labels_and_settings_alone(tiny_folder, tmp_path):
+    texts, Y = texts_and_targets(40)
+    e = replace(FEW, model=str(tiny_folder), max_length=16, epochs=1.0)
+    train_unidec(texts, Y, e, SMALL, folder=tmp_path, label_texts=WORDS[:LABELS])
+    for changed, name in (
+        ({"texts": [*texts[1:], texts[0]]}, "instances"),
+        ({"Y": take_rows(Y, np.arange(len(texts))[::-1])}, "instances"),
+        ({"encoder_settings": replace(e, learning_rate=1e-5)}, "encoder"),
+        ({"seed": 1}, "seed"),
+    ):
+        given = {"texts": texts, "Y": Y, "encoder_settings": e, "settings": SMALL} | changed
+        with pytest.raises(InputError, match=rf"was begun with other settings or instances \({name}\)"):
+            train_unidec(**given, folder=tmp_path, label_texts=WORDS[:LABELS])
+    elsewhere = replace(e, embed_batch=8, checkpoint_every=1)
+    train_unidec(texts, Y, elsewhere, SMALL, folder=tmp_path, label_texts=WORDS[:LABELS])
+
+
 def test_first_vectors_are_made_once(data, tiny_encoder, tmp_path, monkeypatch):
     head = small_heads().classifier
-    how = {"embedder": Embedder(), "seed": 0, "identity": {"of": "test"}}
+    how = {"embedder": Embedder(), "seed": 0}
     made = np.array(first_vectors(tmp_path, data, head, tiny_encoder, **how))
     monkeypatch.setattr(Embedder, "embedded", None)
     np.testing.assert_array_equal(first_vectors(tmp_path, data, head, tiny_encoder, **how), made)
-    other = first_vectors(tmp_path, data, head, None, **how | {"identity": {"of": "another"}})
-    assert not np.array_equal(other, made)
 
 
 def test_what_one_process_lacks_is_made_by_all():

@@ -53,6 +53,12 @@ class UnidecData:
     def __len__(self) -> int:
         return self.Y.shape[0]
 
+    def arrays(self) -> list[np.ndarray | None]:
+        """All of it."""
+        Y, labels = self.Y, self.label_tokens
+        tokens = [*self.tokens.arrays, *((None,) if labels is None else labels.arrays)]
+        return [Y.indptr, Y.indices, Y.data, *tokens, *(getattr(self, name) for name in _BY_ROW)]
+
     @cached_property
     def trained_labels(self) -> np.ndarray:
         """int64, increasing: labels that some instance has. The others cannot be learned, only found by their texts."""

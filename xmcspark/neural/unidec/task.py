@@ -5,11 +5,10 @@ the batch, those of the pool's labels and the pool's rows of the classifier, wha
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,7 +48,6 @@ class UnidecTask:
     steps: int
     seed: int
     folder: Path  # of this process alone, where refreshes are kept
-    identity: Mapping[str, Any]
     embedder: Embedder = field(default_factory=Embedder)
     threads: int = 1
     graph: Neighbours | None = None  # for GLaS's regulariser
@@ -109,15 +107,15 @@ class UnidecTask:
         """As it was kept, or made now if this is its first step."""
         place = self._place(number)
         if self.processes.all_have(Refresh.is_kept(place)):
-            return Refresh.open(place, self.identity)
+            return Refresh.open(place)
         first = number * self.settings.refresh_epochs * self.steps_per_epoch
         if self._step != first:
             raise StoreError(
                 f"{place} is missing, and training goes on at step {self._step}, after it was made: "
                 "remove the checkpoints and start again, or bring the folder back"
             )
-        self._refresher.write(place, self.encoder, number, self.identity)
-        return Refresh.open(place, self.identity)
+        self._refresher.write(place, self.encoder, number)
+        return Refresh.open(place)
 
     def checkpointed(self, step: int) -> None:
         """Forgets the refreshes before that of `step`. They cannot go any earlier: a run that is killed long after its

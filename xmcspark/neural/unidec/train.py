@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xmcspark.labels.cooccurrence import Neighbours, counted_neighbours
+from xmcspark.neural.begun import claim
 from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
@@ -81,6 +82,7 @@ class UnidecTraining:
     def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
         """The trained model, and what each task came to."""
         self.data.check(self.settings, encoder)
+        claim(self.folder, self.identity)
         settings, rows = self.settings, self.data.rows_with_labels()
         rows = rows[~self.held_out[rows]]
         dual = self._dual_head(encoder) if "dual" in settings.heads else None
@@ -100,7 +102,6 @@ class UnidecTraining:
             encoder if settings.start_from_text else None,
             self.embedder,
             seed=self.seed,
-            identity=self.identity,
         )
         heads = Heads(dual, classifier)
         labels, width = start.shape
@@ -132,7 +133,6 @@ class UnidecTraining:
             steps=round(self.encoder_settings.epochs * share * per_epoch),
             seed=self.seed,
             folder=self._own,
-            identity=self.identity,
             embedder=self.embedder,
             threads=self.threads,
             graph=self.graph,
