@@ -1,11 +1,15 @@
 """Fine-tuning goes down the tree, learns, and goes on where it was killed."""
 
+import gc
+import weakref
+
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 from small_set import LABELS, small_set
 
 from xmcspark.errors import InputError
+from xmcspark.neural import xr_transformer
 from xmcspark.neural.embed import embed
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings
 from xmcspark.neural.xr_transformer import XrFineTuning, level_steps, preliminary_tree
@@ -122,6 +126,27 @@ def test_bootstrapped_heads_start_where_the_solver_ends(tmp_path, tiny_encoder):
     margins = E @ below.weights.T + below.bias
     Y = tuning.levels[1].Y.to_scipy().toarray() > 0
     assert margins[Y].mean() > margins[~Y].mean() + 0.2  # without a start both are 0
+
+
+def test_a_head_is_trained_without_its_start_in_memory(tmp_path, tiny_encoder, monkeypatch):
+    """Else private memory would follow the number of outputs."""
+    made, solved, train = [], XrFineTuning._bootstrapped, xr_transformer.fine_tune
+
+    def noted(*given):
+        start = solved(*given)
+        made.append(weakref.ref(start.weights))
+        return start
+
+    def checked(*given, **how):
+        gc.collect()
+        assert made
+        assert all(weights() is None for weights in made)
+        return train(*given, **how)
+
+    monkeypatch.setattr(XrFineTuning, "_bootstrapped", noted)
+    monkeypatch.setattr(xr_transformer, "fine_tune", checked)
+    fine_tuning(small_set(tmp_path / "set", tiny_encoder), tmp_path / "work", epochs=1.0).run(tiny_encoder)
+    assert len(made) > 1
 
 
 def test_instances_that_are_held_out_are_checked_not_trained(tmp_path, tiny_encoder):

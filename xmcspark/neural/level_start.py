@@ -25,6 +25,10 @@ class LevelStart:
     weights: np.ndarray | None = None  # float32 [outputs, width], of the head; None: from nothing
     bias: np.ndarray | None = None  # float32 [outputs]
 
+    def without_head(self) -> LevelStart:
+        """For when the head has its weights: they follow the number of outputs, and no step needs them again."""
+        return LevelStart(self.level, self.parents)
+
     def save(self, folder: Path, encoder: TextEncoder) -> None:
         """The encoder first: a level that can be read is complete."""
         place = folder / f"level-{self.level}"

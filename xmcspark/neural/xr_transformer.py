@@ -127,7 +127,9 @@ class XrFineTuning:
                 level.outputs,
                 self.steps[level.number],
             )
-            tuned = self._fine_tuned(encoder, level, start)
+            self.head = self._head(level, start, encoder.width)
+            start = start.without_head()
+            tuned = self._fine_tuned(encoder, level, start.parents)
             reports.append(LevelReport(level.number, level.outputs, tuned))
             if level.number + 1 < len(self.levels):
                 start = self._next(encoder, level, start)
@@ -160,21 +162,23 @@ class XrFineTuning:
                 self.kept()
         self.processes.barrier()
 
-    def _fine_tuned(self, encoder: TextEncoder, level: Resolution, start: LevelStart) -> FineTuned:
-        self.head = RowTable.create(
+    def _head(self, level: Resolution, start: LevelStart, width: int) -> RowTable:
+        return RowTable.create(
             level.outputs,
-            encoder.width,
+            width,
             self.folder / f"head-{level.number}-of-{self.processes.rank}",
             weights=start.weights,
             bias=start.bias,
             decay=self.settings.head_decay,
         )
+
+    def _fine_tuned(self, encoder: TextEncoder, level: Resolution, reached: Csr) -> FineTuned:
         task = LevelTask(
             name=f"level-{level.number}",
             data=self.data,
             level=level,
-            shortlist=united(start.parents, level.parents),
-            reached=start.parents,
+            shortlist=united(reached, level.parents),
+            reached=reached,
             table=self.head,
             steps=self.steps[level.number],
             step_rows=self.step_rows,
