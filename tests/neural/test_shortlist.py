@@ -9,7 +9,7 @@ from xmcspark.matchers.model import Matchers
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.neural import shortlist
 from xmcspark.neural.shortlist import best_children, candidate_pairs, children_of, united
-from xmcspark.sparse.csr import as_csr, with_dense
+from xmcspark.sparse.csr import Csr, as_csr, with_dense
 
 
 def some_parents(rng: np.random.Generator, rows: int, nodes: int) -> np.ndarray:
@@ -39,6 +39,13 @@ def test_a_shortlist_is_both_kinds_of_parents():
     one, other = sp.csr_matrix([[0.5, 0, 0], [0, 0, 0]]), sp.csr_matrix([[1, 0, 1], [0, 1, 0]])
     found = united(as_csr(one), as_csr(other))
     np.testing.assert_array_equal(found.to_scipy().toarray(), [[1, 0, 1], [0, 1, 0]])
+
+
+def test_a_parent_whose_score_has_become_0_is_on_the_shortlist():
+    vanished = Csr(np.array([0, 2]), np.array([0, 2], np.int32), np.array([0.0, 0.5], np.float32), (1, 3))
+    nothing = as_csr(np.zeros((1, 3), np.float32))
+    for found in (united(vanished, nothing), united(nothing, vanished)):
+        np.testing.assert_array_equal(found.to_scipy().toarray(), [[1, 0, 1]])
 
 
 def test_best_children_are_those_of_a_slow_search():

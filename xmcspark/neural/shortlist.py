@@ -32,8 +32,8 @@ def children_of(parents: Csr, child_ptr: np.ndarray) -> Csr:
 
 
 def united(one: Csr, other: Csr) -> Csr:
-    """1 where one of them has an entry."""
-    both = (one.to_scipy() != 0) + (other.to_scipy() != 0)
+    """1 where one of them has an entry, be it a score that is too small for a number."""
+    both = pattern(one).to_scipy() + pattern(other).to_scipy()
     both.sort_indices()
     indptr, indices = both.indptr.astype(np.int64), both.indices.astype(np.int32)
     return Csr(indptr, indices, np.ones(len(indices), np.float32), one.shape)
