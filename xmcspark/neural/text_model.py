@@ -83,6 +83,7 @@ def train_text_model(
     relevance: np.ndarray | None = None,
     row_keys: np.ndarray | None = None,
     row_weights: np.ndarray | None = None,
+    made: np.ndarray | None = None,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
@@ -91,13 +92,14 @@ def train_text_model(
 
     `folder` keeps what fine-tuning needs to go on if it is killed: called again with the same arguments, it does.
     `tfidf`: fitted already; else fitted to these texts. `label_texts`: by label id, for x_transformer.indexer:
-    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights` as `TrainingSet` has them."""
+    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights`, `made` as `TrainingSet` has them."""
     tfidf = tfidf or Tfidf().fit(texts)
     Y = check_targets(Y, len(texts))
     s = settings
     job = FineTuningJob(s.encoder, s.xr_transformer, s.x_transformer, s.train, seed, threads, identity="")
     keys = np.arange(len(texts), dtype=np.int64) if row_keys is None else row_keys
-    data = _exported(folder, job, texts, tfidf.rows(texts), Y, label_texts, (keys, relevance, row_weights))
+    of_rows = {"row_keys": keys, "relevance": relevance, "row_weights": row_weights, "made": made}
+    data = _exported(folder, job, texts, tfidf.rows(texts), Y, label_texts, of_rows)
     run_job(folder, report=report)
     return ranked(data, tfidf, settings, folder, seed=seed, threads=threads)
 
@@ -109,15 +111,14 @@ def _exported(
     X: Csr,
     Y: Csr,
     label_texts: Sequence[str] | None,
-    of_rows: tuple[np.ndarray, np.ndarray | None, np.ndarray | None],
+    of_rows: dict[str, Any],
 ) -> TrainingSet:
     """Fills the folder that fine-tuning works on."""
     e = job.encoder
     encoder = TextEncoder.open(e.model, pooling=e.pooling, max_length=e.max_length, dropout=e.dropout)
     encoder.save(folder / PRETRAINED)
     tokens = TokenStore.write(tokens_folder(folder / TRAINING), encoder, _portions(texts))
-    keys, relevance, row_weights = of_rows
-    data = TrainingSet(X, Y, tokens, keys, relevance, row_weights)
+    data = TrainingSet(X, Y, tokens, **of_rows)
     data.save(folder / TRAINING)
     arrays = data.arrays()
     if label_texts is not None:

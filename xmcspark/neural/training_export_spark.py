@@ -52,7 +52,8 @@ def export_training_set(context: Context, encoder: TextEncoder, folder: Path, th
         tokens=tokens,
         row_keys=rows["row_key"].to_numpy(),
         relevance=select(costs, kept).data,
-        row_weights=_row_weights(context, rows["targets"]),
+        row_weights=_row_weights(context, _made(rows)),
+        made=_made(rows),
     )
     data.save(folder)
     return data
@@ -72,13 +73,13 @@ def export_unidec_data(
         label_tokens = write_label_tokens(labels, encoder, labels_folder)
     rows = _training_rows(context)
     Y, kept = _targets(rows, labels)
-    weights, made = _row_weights(context, rows["targets"]), pc.is_valid(rows["targets"]).to_numpy()
+    weights = _row_weights(context, _made(rows))
     data = UnidecData(
         Y=select(Y, kept),
         tokens=TokenStore.write(instance_tokens(folder), encoder, _portions(rows["text"])),
         label_tokens=label_tokens,
         row_weights=None if weights is None else np.ascontiguousarray(weights[:, 0]),
-        made=made if made.any() else None,
+        made=_made(rows),
         row_keys=rows["row_key"].to_numpy(),
     )
     data.save(folder)
@@ -178,9 +179,14 @@ def write_label_tokens(labels: LabelColumns, encoder: TextEncoder, folder: Path)
     return TokenStore.write(folder, encoder, portions)
 
 
-def _row_weights(context: Context, targets: pa.ChunkedArray) -> np.ndarray | None:
+def _made(rows: pa.Table) -> np.ndarray | None:
+    """bool: which of them augmentation made, whose targets are its own; None if it made none."""
+    made: np.ndarray = pc.is_valid(rows["targets"]).to_numpy()
+    return made if made.any() else None
+
+
+def _row_weights(context: Context, made: np.ndarray | None) -> np.ndarray | None:
     weights = context.config.augment.weights
-    made = pc.is_valid(targets).to_numpy()
-    if weights == (1.0, 1.0) or not made.any():
+    if weights == (1.0, 1.0) or made is None:
         return None
     return np.where(made[:, None], np.array(weights, np.float32), np.float32(1))

@@ -24,6 +24,7 @@ from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tune import FineTuned, fine_tune
+from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.level_start import LevelStart
 from xmcspark.neural.level_task import LevelTask
 from xmcspark.neural.progress import Report
@@ -54,13 +55,20 @@ class LevelReport:
 
 
 def preliminary_tree(
-    data: TrainingSet, settings: XrTransformerSettings, *, seed: int, threads: int
+    data: TrainingSet,
+    settings: XrTransformerSettings,
+    *,
+    seed: int,
+    threads: int,
+    held_out: np.ndarray | None = None,
 ) -> LabelTree:
-    """The tree that fine-tuning goes down: labels clustered by the TF-IDF of their instances."""
-    live = np.unique(data.Y.indices)
+    """The tree that fine-tuning goes down: labels clustered by the TF-IDF of their instances, but for those that are
+    held out (bool, by row)."""
+    Y = data.Y if held_out is None else learned_targets(data.Y, held_out)
+    live = np.unique(Y.indices)
     if len(live) < 2:
         raise InputError(f"the training instances have {len(live)} labels: there is nothing to tell apart")
-    Z = pifa(data.X, data.Y, threads=threads)[live]
+    Z = pifa(data.X, Y, threads=threads)[live]
     tree = build_tree(Z, shape=preliminary_shape(len(live), settings), seed=seed, threads=threads)
     return LabelTree(tree.child_ptr, live[tree.labels].astype(np.int32))
 
@@ -205,7 +213,7 @@ class XrFineTuning:
         """Which labels occur together, where that is asked for and labels are what is learned."""
         if not self.settings.glas or level.number < self.tree.depth - 1:
             return None
-        return counted_neighbours(level.Y, _NEIGHBOURS, self.threads)[0]
+        return counted_neighbours(learned_targets(level.Y, self.held_out), _NEIGHBOURS, self.threads)[0]
 
     def _next(self, encoder: TextEncoder, level: Resolution, start: LevelStart) -> LevelStart:
         """Parents for the level below, predicted for all rows, and what its head starts from (eq. 11)."""

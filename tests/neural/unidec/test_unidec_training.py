@@ -133,6 +133,15 @@ def test_a_dual_encoder_is_extended_by_the_classifier_and_made_instances(
     assert model.table is not None
 
 
+def test_labels_are_counted_of_instances_that_are_trained_on_and_observed(tmp_path, tiny_encoder):
+    made = np.arange(96) >= 80
+    data = unidec_set(tmp_path / "data", tiny_encoder, made=made)
+    held_out = data.held_out(0.3, 0)
+    graph = training(tmp_path, data, replace(SMALL, glas=0.1), held_out=held_out).graph
+    seen = (data.Y.to_scipy().toarray()[~held_out & ~made] > 0).sum(axis=0)
+    np.testing.assert_array_equal(graph.own, seen[graph.labels])
+
+
 def test_the_classifier_starts_from_label_texts_or_at_random(data, tiny_encoder, tmp_path):
     nothing = replace(QUICK, epochs=0.0)
     starts = {}

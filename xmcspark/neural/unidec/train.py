@@ -17,6 +17,7 @@ from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tune import FineTuned, fine_tune
+from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.progress import Report
 from xmcspark.neural.row_table import RowTable
 from xmcspark.neural.schedule import Rates
@@ -29,7 +30,6 @@ from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.neural.unidec.task import PoolSizes, UnidecTask
 from xmcspark.neural.unidec.validation import Validator
 from xmcspark.neural.unidec.vectors import SearchSpace
-from xmcspark.sparse.rows import take_rows
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ class UnidecTraining:
         self.encoder_settings = replace(encoder_settings, batch_size=share, accumulate=1)
         self.seed, self.folder = seed, folder
         self.threads, self.report, self.kept = threads, report, kept
-        self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
+        self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.identity = {**identity, "unidec": settings.decisive(checked=bool(self.held_out.any()))}
         self._own = folder / f"process-{self.processes.rank}"
 
@@ -173,11 +173,9 @@ class UnidecTraining:
         return Validator(self.data, rows, space, table, self.embedder, self._own / "validating")
 
     def _counted(self) -> Neighbours:
-        """Which labels observed instances have together."""
-        observed = (
-            self.data.Y if self.data.made is None else take_rows(self.data.Y, np.flatnonzero(~self.data.made))
-        )
-        return counted_neighbours(observed, _NEIGHBOURS, self.threads)[0]
+        """Which labels observed instances that are trained on have together."""
+        left_out = self.held_out if self.data.made is None else self.held_out | self.data.made
+        return counted_neighbours(learned_targets(self.data.Y, left_out), _NEIGHBOURS, self.threads)[0]
 
     def _dual_head(self, encoder: TextEncoder) -> DualHead:
         settings = self.settings
