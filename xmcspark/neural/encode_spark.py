@@ -6,10 +6,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +16,7 @@ from xmcspark.neural.available import require_torch
 from xmcspark.neural.embeddings_spark import ENCODER, write_embeddings
 from xmcspark.neural.settings import FINE_TUNING_KEYS, LAYOUT_KEYS
 from xmcspark.neural.unidec.settings import training_keys
+from xmcspark.neural.work_folder_spark import keep_copy, work_folder
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
 from xmcspark.store.session import threads_of_few
@@ -47,7 +44,7 @@ def encode(context: Context) -> None:
         return
     require_torch(f"method: {context.config.method}", *context.config.unidec.packages)
     encoder = _pretrained(context)
-    with _work_folder(context) as work:
+    with work_folder(context) as work:
         history = _fine_tuned(context, encoder, work)
         _keep(context, work)
     tell("encode", "embedding texts")
@@ -72,25 +69,6 @@ def _pretrained(context: Context) -> TextEncoder:
     )
 
 
-@contextmanager
-def _work_folder(context: Context) -> Iterator[Path]:
-    """A folder on this disk that a killed run finds again: in the run's scratch, or on another filesystem as a copy of
-    what was begun there. It goes when its work is done."""
-    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
-    local = context.fs.local_path(uri)
-    work = Path(local or tempfile.mkdtemp(prefix="xmcspark-encode-"))
-    work.mkdir(parents=True, exist_ok=True)
-    if local is None and context.fs.exists(uri):
-        shutil.rmtree(work)
-        context.fs.download(uri, work)
-    try:
-        yield work
-    finally:
-        if local is None:
-            shutil.rmtree(work, ignore_errors=True)
-    context.fs.delete(uri)
-
-
 def _fine_tuned(context: Context, encoder: TextEncoder, work: Path) -> dict[str, Any]:
     """Has the folder filled, if no earlier attempt did, and worked on; what came of it."""
     from xmcspark.neural.distributed_spark import run_on_executors
@@ -105,7 +83,7 @@ def _fine_tuned(context: Context, encoder: TextEncoder, work: Path) -> dict[str,
     tell("encode", "fine-tuning")
     if context.config.encoder.processes > 1:
         return run_on_executors(context, work)
-    return run_job(work, report=_told, kept=lambda: _copied(context, work))
+    return run_job(work, report=_told, kept=lambda: keep_copy(context, work))
 
 
 def _fill(context: Context, job: FineTuningJob, encoder: TextEncoder, work: Path) -> None:
@@ -145,14 +123,6 @@ def _job(context: Context) -> FineTuningJob:
 
 def _told(progress: Progress) -> None:
     tell("encode", str(progress))
-
-
-def _copied(context: Context, work: Path) -> None:
-    """Keeps what was begun where a driver that was killed does not lose it."""
-    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
-    if context.fs.local_path(uri) is None:
-        context.fs.delete(uri)
-        context.fs.upload(work, uri)
 
 
 def _keep(context: Context, work: Path) -> None:

@@ -138,8 +138,9 @@ class UnidecTraining:
             graph=self.graph,
             validator=self._validator(heads, table),
         )
-        if self.kept is not None:
+        if self.kept is not None and self.processes.rank == 0:
             self.kept()
+        self.processes.barrier()
         log.info("%s: %d instances, %d labels, %d steps", name, len(rows), self.data.Y.shape[1], task.steps)
         tuned = fine_tune(
             encoder,
