@@ -1,6 +1,7 @@
 """Training learns, stops when it should, and a run that was killed at any step ends bit for bit like one that was
 not."""
 
+import json
 import logging
 import math
 from pathlib import Path
@@ -142,6 +143,8 @@ def test_a_finished_task_is_loaded_not_trained_again(runs):
         ((10, 0.5),),
     )
     assert not task.seen
+    header = runs.folder / "run" / "checkpoints" / "toy" / "finished" / "checkpoint.json"
+    assert again.seconds == json.loads(header.read_text())["facts"]["seconds"], "those it took to train"
     kept = sorted(path.name for path in (runs.folder / "run" / "checkpoints" / "toy").iterdir())
     assert kept == ["finished"]
 

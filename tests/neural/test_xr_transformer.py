@@ -57,19 +57,16 @@ def test_fine_tuned_embeddings_tell_labels_apart_better(tmp_path, tiny_encoder):
 
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path, make_tiny, monkeypatch):
     data = small_set(tmp_path / "set", make_tiny())
-    whole, _ = fine_tuning(data, tmp_path / "whole", encoder={"checkpoint_every": 3}).run(make_tiny())
+    whole, expected = fine_tuning(data, tmp_path / "whole", encoder={"checkpoint_every": 3}).run(make_tiny())
     killed = fine_tuning(data, tmp_path / "killed", encoder={"checkpoint_every": 3})
     calls = []
-
-    def report(progress):
-        calls.append(progress)
 
     from xmcspark.neural.level_task import LevelTask
 
     plain = LevelTask.loss
 
     def dying(self, encoder, rows):
-        calls.append(rows)
+        calls.append(self.level.number)
         if len(calls) == sum(killed.steps[:1]) + 5:
             raise KeyboardInterrupt
         return plain(self, encoder, rows)
@@ -77,11 +74,17 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path, make_tiny, monkeypatch)
     monkeypatch.setattr(LevelTask, "loss", dying)
     with pytest.raises(KeyboardInterrupt):
         killed.run(make_tiny())
-    monkeypatch.setattr(LevelTask, "loss", plain)
+    began = len(calls)
     resumed, reports = fine_tuning(data, tmp_path / "killed", encoder={"checkpoint_every": 3}).run(
         make_tiny()
     )
-    assert reports[0].level == 1  # the first level was not repeated
+    assert 0 not in calls[began:]  # the first level was not repeated, but what it came to is still known
+
+    def facts(report):
+        return report.level, report.outputs, report.tuned.steps, report.tuned.loss, report.tuned.first_loss
+
+    assert [facts(report) for report in reports] == [facts(report) for report in expected]
+    assert all(report.tuned.seconds > 0 for report in reports)
     np.testing.assert_array_equal(embed(resumed, data.tokens), embed(whole, data.tokens))
 
 

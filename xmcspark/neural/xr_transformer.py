@@ -23,7 +23,7 @@ from xmcspark.neural.begun import claim
 from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.fine_tune import FineTuned, fine_tune
+from xmcspark.neural.fine_tune import FineTuned, fine_tune, finished_before
 from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.level_start import LevelStart
 from xmcspark.neural.level_task import LevelTask
@@ -123,10 +123,10 @@ class XrFineTuning:
         )
 
     def run(self, encoder: TextEncoder) -> tuple[TextEncoder, list[LevelReport]]:
-        """The fine-tuned encoder, and what each level came to that was not finished before."""
+        """The fine-tuned encoder, and what each level came to, in this run or before."""
         claim(self.folder, self.identity)
         encoder, start = self._begun(encoder)
-        reports = []
+        reports = self._reports_before(start.level)
         for level in self.levels[start.level :]:
             log.info(
                 "fine-tuning level %d of %d: %d outputs, %d steps",
@@ -156,6 +156,20 @@ class XrFineTuning:
         log.info("going on at level %d of %d", start.level + 1, len(self.levels))
         return TextEncoder.load(place), start
 
+    def _reports_before(self, level: int) -> list[LevelReport]:
+        """Of the levels above one that an earlier attempt came to, as the first process finds them."""
+        found = [
+            LevelReport(above.number, above.outputs, tuned)
+            for above in self.levels[:level]
+            if (tuned := finished_before(self._checkpoints, _name(above), self.encoder_settings)) is not None
+        ]
+        reports: list[LevelReport] = self.processes.broadcast(found)
+        return reports
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder / "checkpoints", self.identity)
+
     def _first(self, encoder: TextEncoder) -> LevelStart:
         """Where the first level starts: every row is in the root."""
         root = in_one_node(len(self.data))
@@ -182,7 +196,7 @@ class XrFineTuning:
 
     def _fine_tuned(self, encoder: TextEncoder, level: Resolution, reached: Csr) -> FineTuned:
         task = LevelTask(
-            name=f"level-{level.number}",
+            name=_name(level),
             data=self.data,
             level=level,
             shortlist=united(reached, level.parents),
@@ -205,7 +219,7 @@ class XrFineTuning:
             seed=self.seed,
             device=self.device,
             processes=self.processes,
-            checkpoints=Checkpoints(self.folder / "checkpoints", self.identity),
+            checkpoints=self._checkpoints,
             report=self.report,
         )
 
@@ -265,6 +279,10 @@ class XrFineTuning:
         )
         costs = R if self.settings.cost_sensitive else None
         return trainer.train_level(level.number, Y, costs, parents, reached)
+
+
+def _name(level: Resolution) -> str:
+    return f"level-{level.number}"
 
 
 def level_steps(total: float, levels: int, shares: Sequence[float] | None) -> list[int]:
