@@ -70,8 +70,6 @@ class LevelTask:
     device: Device = CPU
     tables: Sequence[RowTable] = field(init=False)
     modules: Sequence[torch.nn.Module] = ()
-    module_rates: Sequence[float] = ()
-    table_rates: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         self.tables = (self.table,)

@@ -39,8 +39,6 @@ from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.params import TreeParams
 
-_PORTION = 4096
-
 
 @dataclass(frozen=True)
 class TextModelSettings:
@@ -117,12 +115,12 @@ def _exported(
     e = job.encoder
     encoder = TextEncoder.open(e.model, pooling=e.pooling, max_length=e.max_length, dropout=e.dropout)
     encoder.save(folder / PRETRAINED)
-    tokens = TokenStore.write(tokens_folder(folder / TRAINING), encoder, _portions(texts))
+    tokens = TokenStore.write(tokens_folder(folder / TRAINING), encoder, [texts])
     data = TrainingSet(X, Y, tokens, **of_rows)
     data.save(folder / TRAINING)
     arrays = data.arrays()
     if label_texts is not None:
-        arrays += TokenStore.write(folder / LABELS, encoder, _portions(label_texts)).arrays
+        arrays += TokenStore.write(folder / LABELS, encoder, [label_texts]).arrays
     replace(job, identity=_identity(job, encoder, arrays)).save(folder)
     return data
 
@@ -139,10 +137,6 @@ def _identity(job: FineTuningJob, encoder: TextEncoder, arrays: list[np.ndarray 
     }
     settings = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
     return f"settings {settings[:16]}, instances {content_hash(arrays)}"
-
-
-def _portions(texts: Sequence[str]) -> Any:
-    return (list(texts[at : at + _PORTION]) for at in range(0, len(texts), _PORTION))
 
 
 def ranked(

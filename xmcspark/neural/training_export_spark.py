@@ -18,7 +18,7 @@ from xmcspark.errors import InputError
 from xmcspark.labels.training_rows_spark import vectorized_rows
 from xmcspark.matchers.targets import select
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.tokens import PORTION, TokenStore
 from xmcspark.neural.training_set import TrainingSet, tokens_folder
 from xmcspark.neural.unidec.data import WITHOUT_TEXTS, UnidecData, instance_tokens
 from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
@@ -32,7 +32,6 @@ from xmcspark.text.tfidf import Tfidf
 _READ = ("id", "split", "text", "labels", "targets", "relevance", "row_hash")
 _ROWS = "row_key bigint, row_hash bigint, text string, labels array<int>, targets array<float>, relevance array<float>"
 _NAMES = ("row_key", "row_hash", "text", "labels", "targets", "relevance")
-_PORTION = 4096  # texts that are tokenised together
 _TEXTS = "texts"
 
 
@@ -126,8 +125,8 @@ def _of_training(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _portions(texts: pa.ChunkedArray) -> Iterator[list[str]]:
-    for start in range(0, len(texts), _PORTION):
-        yield [text or "" for text in texts[start : start + _PORTION].to_pylist()]
+    for start in range(0, len(texts), PORTION):
+        yield [text or "" for text in texts[start : start + PORTION].to_pylist()]
 
 
 class LabelColumns(NamedTuple):
@@ -174,9 +173,7 @@ def export_label_texts(context: Context, encoder: TextEncoder, folder: Path) -> 
 
 def write_label_tokens(labels: LabelColumns, encoder: TextEncoder, folder: Path) -> TokenStore:
     """By label id; labels without text have the tokens of an empty one."""
-    texts = labels.by_id()
-    portions = (texts[at : at + _PORTION] for at in range(0, len(texts), _PORTION))
-    return TokenStore.write(folder, encoder, portions)
+    return TokenStore.write(folder, encoder, [labels.by_id()])
 
 
 def _made(rows: pa.Table) -> np.ndarray | None:
