@@ -24,7 +24,11 @@ QUICK = {
 @pytest.mark.parametrize(
     ("method", "changes", "moments"),
     [
-        ("xr-transformer", {"xr_transformer.max_leaf": 4}, ["level 0, step 20", "level 1, step 20"]),
+        (
+            "xr-transformer",
+            {"xr_transformer.max_leaf": 4, "xr_transformer.fewest_nodes": 1},
+            ["level 0, step 20", "level 1, step 20"],
+        ),
         ("x-transformer", {"x_transformer.clusters": 4}, [f"round 0, level 0, step {n}" for n in (10, 40)]),
     ],
 )
