@@ -72,7 +72,7 @@ def unidec_task(
     portions = (_texts(rng, min(4096, labels - start)) for start in range(0, labels, 4096))
     data = UnidecData(Y, tokens, TokenStore.write(work / "label-tokens", encoder, portions))
     mined = rng.integers(labels, size=(rows, settings.mined), dtype=np.int32)
-    Refresh(np.arange(rows, dtype=np.int64), mined).save(work / "unidec-refresh-0", {})
+    Refresh(np.arange(rows, dtype=np.int64), mined).save(work / "unidec-refresh-0")
     width, how = encoder.width, (settings.head_dropout, settings.temperature, False, 0)
     task = UnidecTask(
         name="unidec",
@@ -85,7 +85,6 @@ def unidec_task(
         steps=min(steps, rows // settings.batch_size),
         seed=0,
         folder=work,
-        identity={},
     )
     return task, EncoderSettings(enabled=True, batch_size=settings.batch_size)
 

@@ -150,10 +150,10 @@ def _neural(
         config.encoder, config.xr_transformer, config.x_transformer, config.tree, config.train.alone
     )
     observed, made = instances
-    weights = None
+    weights = is_made = None
     if len(made.keys):
-        weights = np.ones((len(observed.keys) + len(made.keys), 2), np.float32)
-        weights[len(observed.keys) :] = config.augment.weights
+        is_made = np.arange(len(observed.keys) + len(made.keys)) >= len(observed.keys)
+        weights = np.where(is_made[:, None], np.array(config.augment.weights, np.float32), np.float32(1))
     work = folder / "work"
     started = time.perf_counter()
     moments = Moments(work, folder / "moments", config.x_transformer.enabled) if with_curve else None
@@ -166,6 +166,7 @@ def _neural(
         label_texts=[text or "" for text in task.label_texts],
         row_keys=np.concatenate([observed.keys, made.keys]),
         row_weights=weights,
+        made=is_made,
         seed=config.seed,
         threads=threads,
         report=_told(moments),

@@ -37,8 +37,8 @@ def refreshed(data: UnidecData, encoder: TextEncoder, batch: int, threads: int, 
     head = DualHead(encoder.width, settings.dual_width, 0.0, settings.temperature, False, 0)
     rows, scratch = data.rows_with_labels(), work / "scratch"
     refresher = Refresher(data, rows, Heads(head), None, settings, Embedder(), 0, threads, scratch)
-    refresher.write(work / "refresh", encoder, 0, {})
-    return Refresh.open(work / "refresh", {})
+    refresher.write(work / "refresh", encoder, 0)
+    return Refresh.open(work / "refresh")
 
 
 def pools(data: UnidecData, found: Refresh, batch: int, order: np.ndarray) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from xmcspark.errors import ConfigError
 from xmcspark.mach.settings import learner_problem
 from xmcspark.matchers.fuse_options import add_fuse_options, fuse_arguments
 from xmcspark.neural.available import require_torch
-from xmcspark.neural.model_folder import model_folder
+from xmcspark.neural.preflight import check_model_files, check_this_machine
 from xmcspark.quality.compare_options import add_compare_options, compare_arguments
 from xmcspark.serving.sql_options import add_sql_options, sql_arguments
 
@@ -113,7 +113,8 @@ def check_encoder(job: str, config: Config, spark_options: list[str]) -> None:
         return
     require_torch(f"method: {config.method}", *config.unidec.packages)
     if not is_uri(config.encoder.model):
-        model_folder(config.encoder.model)
+        check_model_files(config.encoder)
+    check_this_machine(config.encoder)
 
 
 def check_learner(job: str, config: Config, spark_options: list[str]) -> None:

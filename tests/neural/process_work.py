@@ -13,7 +13,6 @@ from tiny_model import open_tiny, some_texts
 from toy_task import make_task, weights_of
 
 from xmcspark.neural.checkpoint import Checkpoints
-from xmcspark.neural.embed import embed
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.fine_tune import fine_tune
 from xmcspark.neural.processes import Processes, open_processes
@@ -94,7 +93,7 @@ def killed_and_trained(model: Path, folder: Path, processes: Processes) -> dict[
 def embedded(model: Path, folder: Path, processes: Processes) -> np.ndarray:
     encoder = open_tiny(model)
     tokens = TokenStore.write(folder / f"texts-{processes.rank}", encoder, [some_texts(21)])
-    return embed(encoder, tokens, batch=4, processes=processes)
+    return Embedder(batch=4, processes=processes).embedded(encoder, tokens)
 
 
 def late_in_a_shared_folder(model: Path, folder: Path, processes: Processes) -> list[int]:

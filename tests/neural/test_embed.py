@@ -7,6 +7,7 @@ from tiny_model import some_texts
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from xmcspark.errors import InputError  # noqa: E402
 from xmcspark.neural.embed import embed, embed_texts  # noqa: E402
 from xmcspark.neural.tokens import TokenStore  # noqa: E402
 
@@ -42,10 +43,14 @@ def test_embedding_leaves_the_encoder_as_it_was_and_drops_nothing(make_tiny, tok
     assert not any(weight.grad is not None for weight in encoder.parameters())
 
 
-def test_embeddings_may_be_written_into_a_file_and_are_reported(tiny_encoder, tokens, tmp_path):
-    out = np.lib.format.open_memmap(tmp_path / "e.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 64))
-    told = []
-    assert embed(tiny_encoder, tokens, batch=10, out=out, report=lambda *done: told.append(done)) is out
-    assert (np.load(tmp_path / "e.npy") == embed(tiny_encoder, tokens, batch=10)).all()
-    assert told[-1] == (len(TEXTS), len(TEXTS))
-    assert len(told) == 5
+def test_texts_that_do_not_fit_into_memory_end_with_what_would(tiny_encoder, tokens, monkeypatch):
+    def full(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(type(tiny_encoder), "forward", full)
+    with pytest.raises(
+        InputError, match=r"over 10 texts of up to 14 tokens .* set encoder\.embed_batch to 5"
+    ):
+        embed(tiny_encoder, tokens, batch=10)
+    with pytest.raises(InputError, match=r"set encoder\.max_length below 14"):
+        embed_texts(tiny_encoder, TEXTS, batch=1)

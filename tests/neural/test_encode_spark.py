@@ -1,6 +1,7 @@
 """The stage encode leaves an encoder and its embeddings, however the rows lie, and goes on after a kill."""
 
 import json
+from dataclasses import replace
 
 import needs_torch  # noqa: F401
 import numpy as np
@@ -10,6 +11,7 @@ from neural_run import TEST, TRAIN, configuration, make_corpus, run_to
 
 from xmcspark.errors import ConfigError
 from xmcspark.matchers.model import TreeModel
+from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embed import embed_texts
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.tree.label_tree import LabelTree
@@ -81,12 +83,16 @@ def test_a_killed_run_on_other_partitions_learns_the_same(
         with pytest.raises(KeyboardInterrupt):
             run_to(spark, asked, "encode")
         monkeypatch.setattr(LevelTask, "loss", plain)
-        run, outcomes = run_to(spark, asked, "encode")
+        seldom = replace(asked, encoder=replace(asked.encoder, checkpoint_every=1000))
+        written = []
+        monkeypatch.setattr(Checkpoints, "keep_only", lambda _, task, *steps: written.append(steps))
+        run, outcomes = run_to(spark, seldom, "encode")
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert [outcome.skipped for outcome in outcomes] == [True, True, True, False]
     assert run.record("encode").notes["levels"][0]["resumed_at"] is not None
     assert weights_of(run) == weights_of(encoded)
+    assert not any(written), "settings that change no result are those of now, not of the killed run"
     assert list(run.fs.walk(f"{run.uri}/scratch/encode")) == []  # what only a killed run needs is gone
 
 

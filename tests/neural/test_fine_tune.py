@@ -1,6 +1,7 @@
 """Training learns, stops when it should, and a run that was killed at any step ends bit for bit like one that was
 not."""
 
+import json
 import logging
 import math
 from pathlib import Path
@@ -142,6 +143,8 @@ def test_a_finished_task_is_loaded_not_trained_again(runs):
         ((10, 0.5),),
     )
     assert not task.seen
+    header = runs.folder / "run" / "checkpoints" / "toy" / "finished" / "checkpoint.json"
+    assert again.seconds == json.loads(header.read_text())["facts"]["seconds"], "those it took to train"
     kept = sorted(path.name for path in (runs.folder / "run" / "checkpoints" / "toy").iterdir())
     assert kept == ["finished"]
 
@@ -157,6 +160,17 @@ def test_one_checkpoint_is_kept_and_that_of_the_best_step(runs):
         )
     folder = runs.folder / "early" / "checkpoints" / "toy"
     assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000007"]
+
+
+def test_a_task_is_told_from_where_training_may_go_on(runs):
+    _, _, task = runs.run(steps=7)
+    assert task.kept_from == 7
+    early = {**EARLY_STOP["settings"], "checkpoint_every": 1}
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ToyTask, "checkpointed", lambda _, step: told.append(step))
+        runs.run("early", **{**EARLY_STOP, "settings": early})
+    assert told == [1, 2, 2, 4, 4, 4, 4, 4, 8], "the best checkpoint is one that may be gone back to"
 
 
 def test_accumulated_passes_make_the_step_of_the_whole_batch(runs):

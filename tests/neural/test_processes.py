@@ -93,7 +93,8 @@ def test_gradients_of_gathered_rows_add_up_over_processes(both):
 
 
 def test_embeddings_do_not_depend_on_the_number_of_processes(both, tiny_folder, tmp_path):
-    assert (embedded(tiny_folder, tmp_path, ONE_PROCESS) == both[0]["embedded"]).all()
+    alone = embedded(tiny_folder, tmp_path, ONE_PROCESS)
+    np.testing.assert_allclose(both[0]["embedded"], alone, atol=2e-6)
 
 
 def test_two_processes_train_what_one_trains(both, tiny_folder, tmp_path):

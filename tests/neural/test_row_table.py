@@ -28,8 +28,8 @@ def state(table: RowTable) -> list[np.ndarray]:
     return [np.array(array) for array in table._arrays.values()]
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_rows_of_every_step_move_as_a_dense_layer_with_adam(place, decay):
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_rows_of_every_step_move_as_a_dense_layer_with_adamw(place, decay):
     rng = np.random.default_rng(0)
     weights, bias = start(rng)
     table = RowTable.create(ROWS, WIDTH, place, weights=weights, bias=bias, decay=decay)
@@ -41,7 +41,7 @@ def test_rows_of_every_step_move_as_a_dense_layer_with_adam(place, decay):
         {"params": [dense.weight], "weight_decay": decay},
         {"params": [dense.bias], "weight_decay": 0.0},
     ]
-    adam = torch.optim.Adam(groups)
+    adam = torch.optim.AdamW(groups)
     ids = np.array([7, 2, 3])
     for step in range(8):
         x = torch.from_numpy(rng.standard_normal((6, WIDTH)).astype(np.float32))
@@ -62,6 +62,22 @@ def test_rows_of_every_step_move_as_a_dense_layer_with_adam(place, decay):
     np.testing.assert_allclose(table.bias[ids], dense.bias.detach()[ids], rtol=1e-5, atol=1e-6)
     others = np.setdiff1d(np.arange(ROWS), ids)
     assert (table.weights[others] == weights[others]).all(), "rows that nobody gathered stay, decay or not"
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+def test_decay_pulls_as_much_whatever_the_size_of_gradients(place, scale):
+    """Adam divides gradients by their size: what decays with them would hardly be felt where they are large."""
+    ones, rng = np.ones((ROWS, WIDTH), np.float32), np.random.default_rng(6)
+    tables = [
+        RowTable.create(ROWS, WIDTH, where, weights=ones, decay=decay)
+        for where, decay in ((None, 0.0), (place, 0.5))
+    ]
+    gradient = torch.from_numpy(rng.standard_normal((1, WIDTH)).astype(np.float32)) * scale
+    for table in tables:
+        weights, _ = table.gathered(np.array([4]))
+        (weights * gradient).sum().backward()
+        table.step(0.1)
+    np.testing.assert_allclose(tables[1].weights[4], tables[0].weights[4] - 0.1 * 0.5, rtol=1e-5)
 
 
 def test_a_row_moves_by_the_number_of_its_own_updates(place):

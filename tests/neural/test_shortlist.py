@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from xmcspark.matchers.model import Matchers
 from xmcspark.matchers.scoring import Scoring
+from xmcspark.neural import shortlist
 from xmcspark.neural.shortlist import best_children, candidate_pairs, children_of, united
-from xmcspark.sparse.csr import as_csr, with_dense
+from xmcspark.sparse.csr import Csr, as_csr, with_dense
 
 
 def some_parents(rng: np.random.Generator, rows: int, nodes: int) -> np.ndarray:
@@ -40,6 +41,13 @@ def test_a_shortlist_is_both_kinds_of_parents():
     np.testing.assert_array_equal(found.to_scipy().toarray(), [[1, 0, 1], [0, 1, 0]])
 
 
+def test_a_parent_whose_score_has_become_0_is_on_the_shortlist():
+    vanished = Csr(np.array([0, 2]), np.array([0, 2], np.int32), np.array([0.0, 0.5], np.float32), (1, 3))
+    nothing = as_csr(np.zeros((1, 3), np.float32))
+    for found in (united(vanished, nothing), united(nothing, vanished)):
+        np.testing.assert_array_equal(found.to_scipy().toarray(), [[1, 0, 1]])
+
+
 def test_best_children_are_those_of_a_slow_search():
     rng = np.random.default_rng(4)
     rows, ptr, sparse_columns, width = 7, np.array([0, 3, 4, 8, 10]), 5, 3
@@ -63,6 +71,22 @@ def test_best_children_are_those_of_a_slow_search():
         own = slice(found.indptr[row], found.indptr[row + 1])
         assert set(found.indices[own]) == set(best)
         np.testing.assert_allclose(found.data[own], scores[row, found.indices[own]], rtol=2e-3)
+
+
+def test_candidates_of_a_few_rows_at_a_time_give_the_same_children(monkeypatch):
+    rng = np.random.default_rng(5)
+    ptr, parents = np.array([0, 3, 4, 8, 10]), as_csr(some_parents(rng, 40, 4))
+    X = with_dense(sp.random(40, 6, 0.5, "csr", random_state=rng), rng.random((40, 3)))
+    W = with_dense(sp.random(10, 6, 0.5, "csr", random_state=rng), rng.standard_normal((10, 3)))
+    matchers = Matchers(W, rng.standard_normal(10).astype(np.float32))
+    whole = best_children(X, matchers, ptr, parents, 3)
+    most, plain = [], shortlist.children_of
+    monkeypatch.setattr(shortlist, "_CANDIDATES", 30)
+    monkeypatch.setattr(shortlist, "children_of", lambda p, c: most.append(p.shape[0]) or plain(p, c))
+    found = best_children(X, matchers, ptr, parents, 3)
+    for part in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(whole, part))
+    assert max(most) < 10
 
 
 def test_a_parent_that_is_hardly_likely_stays_a_candidate():

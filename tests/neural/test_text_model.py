@@ -1,5 +1,7 @@
 """From texts to ranked labels without Spark, by both methods."""
 
+from dataclasses import replace
+
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from xmcspark.matchers.settings import TrainSettings
 from xmcspark.neural.fine_tuning_job import FineTuningJob, run_job
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
 from xmcspark.neural.text_model import TextModelSettings, train_text_model
+from xmcspark.sparse.rows import take_rows
 from xmcspark.tree.params import TreeParams
 
 QUICK = {
@@ -83,6 +86,20 @@ def test_label_texts_with_soft_targets_are_learned_from(tmp_path, tiny_folder):
     asked = settings(tiny_folder, "xr-transformer")
     model = train_text_model([*texts, *made], both, asked, folder=tmp_path, row_weights=weights)
     assert precision(model, texts, Y) > 0.6
+
+
+@pytest.mark.parametrize("method", ["xr-transformer", "x-transformer"])
+def test_what_was_begun_is_gone_on_with_by_the_same_work_alone(tmp_path, tiny_folder, method):
+    texts, Y = texts_and_targets(40)
+    asked = settings(tiny_folder, method, epochs=1.0)
+    train_text_model(texts, Y, asked, folder=tmp_path)
+    slower = replace(asked, encoder=replace(asked.encoder, learning_rate=1e-5))
+    shuffled = take_rows(Y, np.arange(len(texts))[::-1])
+    for given in ((texts, Y, slower), (texts, shuffled, asked), ([*texts[1:], texts[0]], Y, asked)):
+        with pytest.raises(InputError, match="was begun with other settings or instances"):
+            train_text_model(*given, folder=tmp_path)
+    smaller = replace(asked.encoder, batch_size=8, accumulate=2, embed_batch=8)
+    train_text_model(texts, Y, replace(asked, encoder=smaller), folder=tmp_path)
 
 
 def test_a_job_is_read_back_as_it_was_written(tmp_path):

@@ -60,6 +60,15 @@ def test_clusters_are_made_again_from_what_was_learned(tmp_path, tiny_encoder):
     assert head.tree.n_labels == LABELS
 
 
+def test_clusters_of_other_work_are_refused(tmp_path, tiny_encoder):
+    data = small_set(tmp_path / "set", tiny_encoder)
+    fine_tuning(data, tmp_path / "work").run(tiny_encoder)
+    other = fine_tuning(data, tmp_path / "work")
+    other.identity = {"of": "another"}
+    with pytest.raises(InputError, match="was begun with other settings or instances"):
+        other.run(tiny_encoder)
+
+
 @pytest.mark.parametrize(
     ("labels", "clusters"), [(3956, 64), (30_938, 512), (13_330, 256), (501_070, 8192), (3, 2)]
 )

@@ -1,11 +1,15 @@
 """Fine-tuning goes down the tree, learns, and goes on where it was killed."""
 
+import gc
+import weakref
+
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
 from small_set import LABELS, small_set
 
 from xmcspark.errors import InputError
+from xmcspark.neural import xr_transformer
 from xmcspark.neural.embed import embed
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings
 from xmcspark.neural.xr_transformer import XrFineTuning, level_steps, preliminary_shape, preliminary_tree
@@ -53,19 +57,16 @@ def test_fine_tuned_embeddings_tell_labels_apart_better(tmp_path, tiny_encoder):
 
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path, make_tiny, monkeypatch):
     data = small_set(tmp_path / "set", make_tiny())
-    whole, _ = fine_tuning(data, tmp_path / "whole", encoder={"checkpoint_every": 3}).run(make_tiny())
+    whole, expected = fine_tuning(data, tmp_path / "whole", encoder={"checkpoint_every": 3}).run(make_tiny())
     killed = fine_tuning(data, tmp_path / "killed", encoder={"checkpoint_every": 3})
     calls = []
-
-    def report(progress):
-        calls.append(progress)
 
     from xmcspark.neural.level_task import LevelTask
 
     plain = LevelTask.loss
 
     def dying(self, encoder, rows):
-        calls.append(rows)
+        calls.append(self.level.number)
         if len(calls) == sum(killed.steps[:1]) + 5:
             raise KeyboardInterrupt
         return plain(self, encoder, rows)
@@ -73,11 +74,17 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path, make_tiny, monkeypatch)
     monkeypatch.setattr(LevelTask, "loss", dying)
     with pytest.raises(KeyboardInterrupt):
         killed.run(make_tiny())
-    monkeypatch.setattr(LevelTask, "loss", plain)
+    began = len(calls)
     resumed, reports = fine_tuning(data, tmp_path / "killed", encoder={"checkpoint_every": 3}).run(
         make_tiny()
     )
-    assert reports[0].level == 1  # the first level was not repeated
+    assert 0 not in calls[began:]  # the first level was not repeated, but what it came to is still known
+
+    def facts(report):
+        return report.level, report.outputs, report.tuned.steps, report.tuned.loss, report.tuned.first_loss
+
+    assert [facts(report) for report in reports] == [facts(report) for report in expected]
+    assert all(report.tuned.seconds > 0 for report in reports)
     np.testing.assert_array_equal(embed(resumed, data.tokens), embed(whole, data.tokens))
 
 
@@ -145,6 +152,27 @@ def test_levels_of_a_few_nodes_are_left_out_as_in_the_paper():
     assert preliminary_shape(100, settings) == ()
     assert preliminary_shape(100, XrTransformerSettings(fewest_nodes=1)) == (7,)
     assert preliminary_shape(100, XrTransformerSettings(shape=(2, 8))) == (2, 8)
+
+
+def test_a_head_is_trained_without_its_start_in_memory(tmp_path, tiny_encoder, monkeypatch):
+    """Else private memory would follow the number of outputs."""
+    made, solved, train = [], XrFineTuning._bootstrapped, xr_transformer.fine_tune
+
+    def noted(*given):
+        start = solved(*given)
+        made.append(weakref.ref(start.weights))
+        return start
+
+    def checked(*given, **how):
+        gc.collect()
+        assert made
+        assert all(weights() is None for weights in made)
+        return train(*given, **how)
+
+    monkeypatch.setattr(XrFineTuning, "_bootstrapped", noted)
+    monkeypatch.setattr(xr_transformer, "fine_tune", checked)
+    fine_tuning(small_set(tmp_path / "set", tiny_encoder), tmp_path / "work", epochs=1.0).run(tiny_encoder)
+    assert len(made) > 1
 
 
 def test_instances_that_are_held_out_are_checked_not_trained(tmp_path, tiny_encoder):

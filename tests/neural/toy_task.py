@@ -10,7 +10,9 @@ import torch
 from tiny_model import WORDS, some_texts
 
 from xmcspark.neural.length_batches import EpochBatches
+from xmcspark.neural.memory import smaller_passes
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.tokens import TokenStore
 
 ROWS = 60
@@ -48,6 +50,7 @@ class ToyTask:
     def __post_init__(self) -> None:
         self._batches = EpochBatches(self.tokens.lengths, self.size, seed=3)
         self._step = -1
+        self.kept_from = 0
 
     @property
     def tables(self) -> list[RowTable]:
@@ -79,6 +82,12 @@ class ToyTask:
         assert not torch.is_grad_enabled()
         self.seen.append(weights_of(encoder, self))
         return self.values[min(self._step, len(self.values) - 1)]
+
+    def checkpointed(self, step: int) -> None:
+        self.kept_from = step
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        return smaller_passes(settings)
 
 
 def make_task(folder: Path, encoder: Any, *, mapped: bool = False, **how: Any) -> ToyTask:

@@ -97,6 +97,13 @@ class Checkpoints:
         """The one after `step` steps, if it is there and whole."""
         return self._read(self._folder(task) / _folder_name(step))
 
+    def finished(self, task: str) -> Checkpoint | None:
+        """The last one of a task that was trained to its end, if it is there and whole: for what it says of itself,
+        since nobody knows any more what it must have in common with the encoder it began with."""
+        folder = self._folder(task) / _FINISHED
+        header = _whole_header(folder)
+        return None if header is None else Checkpoint(folder, header["step"], True, header["facts"])
+
     def _read(self, folder: Path) -> Checkpoint | None:
         header = _whole_header(folder)
         if header is None:

@@ -1,15 +1,18 @@
 """Fine-tuning by several processes that TorchDistributor places on executors. They work on one folder where all see it,
-else each on a copy of its own that it fetches from the run's filesystem, to which the first brings the outcome."""
+else each on a copy of its own that it fetches from the run's filesystem, to which the first brings what going on after
+a kill needs, and the outcome."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from pyspark.ml.torch.distributor import TorchDistributor
 
+from xmcspark.neural.work_folder_spark import ArrowCopies, fetch_copy, keep_copy, newest_copy, work_uri
 from xmcspark.store.stage import Context
 
 log = logging.getLogger(__name__)
@@ -18,47 +21,40 @@ log = logging.getLogger(__name__)
 def run_on_executors(context: Context, work: Path) -> dict[str, Any]:
     """Has `encoder.processes` processes work on a folder together; what came of it."""
     settings = context.config.encoder
-    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
+    uri = work_uri(context)
     shared = context.fs.local_path(uri)
-    if shared is None:
-        context.fs.delete(uri)
-        context.fs.upload(work, uri)
+    keep_copy(context, work)
     local = (context.spark.sparkContext.master or "").startswith("local")
     distributor = TorchDistributor(
         num_processes=settings.processes, local_mode=local, use_gpu=settings.device == "cuda"
     )
-    history = distributor.run(_work, shared, None if shared else uri)
+    history = distributor.run(_work, shared, uri, newest_copy(context.fs, uri))
     if shared is None:
-        context.fs.download(uri, work)
+        fetch_copy(context, work)
     return dict(history or {})
 
 
-def _work(shared: str | None, uri: str | None) -> dict[str, Any]:
-    """In each process."""
+def _work(shared: str | None, uri: str, number: int) -> dict[str, Any]:
+    """In each process. What it logs (the device, progress every half minute) is shown by the driver."""
     from xmcspark.neural.device import chosen_device
-    from xmcspark.neural.fine_tuning_job import FineTuningJob, run_job
-    from xmcspark.neural.processes import open_processes
+    from xmcspark.neural.fine_tuning_job import LOG_FORMAT, FineTuningJob, run_job
+    from xmcspark.neural.processes import local_rank, open_processes
 
-    if shared is not None:
-        folder = Path(shared)
-    else:
-        assert uri is not None
-        folder = Path(tempfile.mkdtemp(prefix="xmcspark-encode-"))
-        copy_folder(uri, str(folder))
-    device = chosen_device(FineTuningJob.load(folder).encoder)
-    with open_processes(device.torch) as processes:
-        history = run_job(folder, processes)
-        if uri is not None and processes.rank == 0:
-            copy_folder(str(folder), uri)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    with ExitStack() as stack:
+        if shared is not None:
+            folder, copies = Path(shared), None
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xmcspark-encode-")))
+            copies = ArrowCopies(uri, number)
+            copies.fetch(folder)
+        device = chosen_device(FineTuningJob.load(folder).encoder, local_rank())
+        processes = stack.enter_context(open_processes(device.torch))
+
+        def kept() -> None:
+            if copies is not None and processes.rank == 0:
+                copies.keep(folder)
+
+        history = run_job(folder, processes, device=device, kept=kept)
+        kept()
     return history
-
-
-def copy_folder(source: str, target: str) -> None:
-    """All files of a folder, by Arrow's own filesystems: these processes have no JVM."""
-    from pyarrow import fs
-
-    (from_fs, from_path), (to_fs, to_path) = (
-        (fs.LocalFileSystem(), place) if "://" not in place else fs.FileSystem.from_uri(place)
-        for place in (source, target)
-    )
-    fs.copy_files(from_path, to_path, source_filesystem=from_fs, destination_filesystem=to_fs)

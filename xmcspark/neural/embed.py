@@ -2,11 +2,9 @@
 
 Which texts share a batch does not change what is computed, but how matrix products are blocked and so their last bits:
 a text's embedding is the same to about 1e-6 in any company, and the same bits in the same one (same texts, same
-`batch`, any number of processes, one kind of machine and number of threads)."""
+`batch`, one kind of machine and number of threads)."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -14,7 +12,7 @@ import torch
 from xmcspark.neural.batch import Batch
 from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.processes import ONE_PROCESS, Processes
+from xmcspark.neural.memory import advice_about_memory
 from xmcspark.neural.tokens import TokenStore
 
 
@@ -25,31 +23,16 @@ def embed(
     *,
     batch: int = 64,
     device: Device = CPU,
-    processes: Processes = ONE_PROCESS,
-    out: np.ndarray | None = None,
-    report: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
-    """float32 [rows, width]: embeddings of `rows` (None: all) in their order, into `out` (a mapped array, say) if
-    given. Several processes share the work, and each gets all. `report` gets rows done and rows in all."""
+    """float32 [rows, width]: embeddings of `rows` (None: all) in their order."""
     rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, np.int64)
-    if out is None:
-        out = np.empty((len(rows), encoder.width), np.float32)
+    out = np.empty((len(rows), encoder.width), np.float32)
     # The longest first: what does not fit into memory fails at once.
     order = np.argsort(-tokens.lengths[rows], kind="stable")
-    groups = [order[start : start + batch] for start in range(0, len(order), batch)]
-    own = groups[processes.rank :: processes.world]
-    done = 0
     with _Inference(encoder, device) as inference:
-        for group in own:
+        for start in range(0, len(order), batch):
+            group = order[start : start + batch]
             out[group] = inference(tokens.batch(rows[group]))
-            done += len(group)
-            if report is not None:
-                report(min(done * processes.world, len(rows)), len(rows))
-    if processes.world > 1:
-        places = np.concatenate([np.zeros(0, np.int64), *own])
-        everyone = zip(processes.gather(places), processes.gather(out[places]), strict=True)
-        for where, found in everyone:
-            out[where] = found
     return out
 
 
@@ -79,9 +62,18 @@ class _Inference:
         return self
 
     def __call__(self, tokens: Batch) -> np.ndarray:
-        with torch.inference_mode():
+        with advice_about_memory(lambda: _advice(*tokens.ids.shape)), torch.inference_mode():
             found: np.ndarray = self._encoder(tokens).cpu().numpy()
         return found
 
     def __exit__(self, *_: object) -> None:
         self._encoder.train(self._training)
+
+
+def _advice(texts: int, length: int) -> str:
+    remedy = (
+        f"set encoder.embed_batch to {texts // 2}"
+        if texts > 1
+        else f"set encoder.max_length below {length}, or take a smaller encoder.model"
+    )
+    return f"a forward pass over {texts} texts of up to {length} tokens does not fit into memory: {remedy}"

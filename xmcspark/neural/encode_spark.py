@@ -6,10 +6,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +14,9 @@ from xmcspark.config.configuration import Config
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.neural.available import require_torch
 from xmcspark.neural.embeddings_spark import ENCODER, write_embeddings
+from xmcspark.neural.settings import FINE_TUNING_KEYS, LAYOUT_KEYS
 from xmcspark.neural.unidec.settings import training_keys
+from xmcspark.neural.work_folder_spark import keep_copy, work_folder
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
 from xmcspark.store.session import threads_of_few
@@ -46,7 +44,7 @@ def encode(context: Context) -> None:
         return
     require_torch(f"method: {context.config.method}", *context.config.unidec.packages)
     encoder = _pretrained(context)
-    with _work_folder(context) as work:
+    with work_folder(context) as work:
         history = _fine_tuned(context, encoder, work)
         _keep(context, work)
     tell("encode", "embedding texts")
@@ -71,46 +69,28 @@ def _pretrained(context: Context) -> TextEncoder:
     )
 
 
-@contextmanager
-def _work_folder(context: Context) -> Iterator[Path]:
-    """A folder on this disk that a killed run finds again: in the run's scratch, or on another filesystem as a copy of
-    what was begun there. It goes when its work is done."""
-    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
-    local = context.fs.local_path(uri)
-    work = Path(local or tempfile.mkdtemp(prefix="xmcspark-encode-"))
-    work.mkdir(parents=True, exist_ok=True)
-    if local is None and context.fs.exists(uri):
-        shutil.rmtree(work)
-        context.fs.download(uri, work)
-    try:
-        yield work
-    finally:
-        if local is None:
-            shutil.rmtree(work, ignore_errors=True)
-    context.fs.delete(uri)
-
-
 def _fine_tuned(context: Context, encoder: TextEncoder, work: Path) -> dict[str, Any]:
     """Has the folder filled, if no earlier attempt did, and worked on; what came of it."""
     from xmcspark.neural.distributed_spark import run_on_executors
     from xmcspark.neural.fine_tuning_job import SETTINGS, run_job
 
-    if not (work / SETTINGS).exists():
+    job = _job(context)
+    if not (work / SETTINGS).exists():  # they are written last: a folder that has them is complete
         tell("encode", "texts as tokens")
-        _fill(context, encoder, work)
+        _fill(context, job, encoder, work)
+    # Also over those of an earlier attempt: how torch works may have changed since, to what fits into memory, say.
+    job.save(work)
     tell("encode", "fine-tuning")
     if context.config.encoder.processes > 1:
         return run_on_executors(context, work)
-    return run_job(work, report=_told, kept=lambda: _copied(context, work))
+    return run_job(work, report=_told, kept=lambda: keep_copy(context, work))
 
 
-def _fill(context: Context, encoder: TextEncoder, work: Path) -> None:
-    """The settings last: a folder that has them is complete."""
+def _fill(context: Context, job: FineTuningJob, encoder: TextEncoder, work: Path) -> None:
     from xmcspark.neural import training_export_spark as export
     from xmcspark.neural.fine_tuning_job import PRETRAINED
     from xmcspark.neural.fine_tuning_ways import LABELS, TRAINING
 
-    job = _job(context)
     encoder.save(work / PRETRAINED)
     if job.unidec.enabled:
         export.export_unidec_data(context, encoder, work / TRAINING, work / LABELS)
@@ -118,7 +98,6 @@ def _fill(context: Context, encoder: TextEncoder, work: Path) -> None:
         export.export_training_set(context, encoder, work / TRAINING, job.threads)
     if job.x_transformer.enabled and job.x_transformer.indexer == "text-emb":
         export.export_label_texts(context, encoder, work / LABELS)
-    job.save(work)
 
 
 def _job(context: Context) -> FineTuningJob:
@@ -146,14 +125,6 @@ def _told(progress: Progress) -> None:
     tell("encode", str(progress))
 
 
-def _copied(context: Context, work: Path) -> None:
-    """Keeps what was begun where a driver that was killed does not lose it."""
-    uri = context.scratch(f"fine-tuning-{context.key[:16]}")
-    if context.fs.local_path(uri) is None:
-        context.fs.delete(uri)
-        context.fs.upload(work, uri)
-
-
 def _keep(context: Context, work: Path) -> None:
     from xmcspark.neural.fine_tuning_job import ENCODER as FINE_TUNED
     from xmcspark.neural.fine_tuning_job import HISTORY
@@ -166,26 +137,34 @@ def _keep(context: Context, work: Path) -> None:
             context.fs.upload(work / beside, joined(context.folder(OUTCOME), beside))
 
 
-# Where and how torch works, not what it learns.
-_LAYOUT = ("enabled", "device", "processes", "checkpoint_every", "embed_batch")
-
-
 def _deciding_keys(config: Config) -> tuple[str, ...]:
     """Settings that decide the embeddings; none without an encoder."""
     if not config.encoder.enabled:
         return ()
-    encoder = tuple(f"encoder.{field.name}" for field in fields(config.encoder) if field.name not in _LAYOUT)
+    encoder = tuple(
+        f"encoder.{field.name}" for field in fields(config.encoder) if field.name not in LAYOUT_KEYS
+    )
     if config.unidec.enabled:
         method = tuple(
             f"unidec.{name}" for name in ("enabled", *training_keys(config.encoder.validation > 0))
         )
         return (*encoder, *method, "augment.weight", "seed")
-    if config.x_transformer.enabled:  # what its rankers read and how clusters are found is for train
-        method = tuple(f"x_transformer.{name}" for name in ("enabled", "indexer", "clusters", "recluster"))
+    solved = tuple(f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
+    if config.x_transformer.enabled:
+        method = tuple(f"x_transformer.{name}" for name in ("enabled", *FINE_TUNING_KEYS))
+        method += solved if config.x_transformer.bootstrap else ()
     else:
-        solved = (f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
         method = ("xr_transformer", *solved)
     return (*encoder, *method, "augment.weight", "augment.negatives", "seed")
+
+
+def _step_rows(context: Context) -> int | None:
+    """Instances of a step: smaller passes, more of them or by more processes, make the same model if they add up to as
+    many. UniDEC has a setting of its own for it."""
+    settings = context.config.encoder
+    if not settings.enabled or context.config.unidec.enabled:
+        return None
+    return settings.batch_size * settings.accumulate * settings.processes
 
 
 def _written(config: Config) -> tuple[str, ...]:
@@ -201,5 +180,6 @@ STAGE = Stage(
     writes=_WRITES,
     run=encode,
     writes_of=_written,
+    external=_step_rows,  # not from outside, but no setting either: settings make it together
     more_keys_of=_deciding_keys,
 )

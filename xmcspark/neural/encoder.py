@@ -18,7 +18,7 @@ import torch
 
 from xmcspark.errors import ConfigError, InputError
 from xmcspark.neural.batch import Batch
-from xmcspark.neural.model_folder import model_folder
+from xmcspark.neural.model_folder import length_problem, model_folder, vocabulary_problem
 from xmcspark.neural.settings import POOLINGS
 
 _SETTINGS_FILE = "encoder.json"
@@ -181,20 +181,14 @@ class TextEncoder(torch.nn.Module):
 
     def _problems(self, folder: Path) -> list[str]:
         """How model, tokenizer and settings do not fit together."""
-        problems = []
         rows = int(self.model.get_input_embeddings().num_embeddings)
         largest = max(self.tokenizer.get_vocab().values(), default=-1)
-        if largest >= rows:
-            problems.append(
-                f"{folder}: the tokenizer numbers tokens up to {largest}, the model knows {rows}: they do not belong "
-                "together; copy the tokenizer that the model was trained with"
-            )
         positions = _positions(self.model)
-        if positions is not None and self.max_length > positions:
-            problems.append(
-                f"encoder.max_length is {self.max_length}, and the model in {folder} reads {positions} tokens: set "
-                f"encoder.max_length to {positions} or less"
-            )
+        of_files = (
+            vocabulary_problem(folder, largest, rows),
+            None if positions is None else length_problem(folder, self.max_length, positions),
+        )
+        problems = [problem for problem in of_files if problem]
         if self.pooling == "cls" and self._cls is None:
             problems.append(
                 f"encoder.pooling is cls, and the tokenizer in {folder} puts no CLS token: set encoder.pooling to mean"

@@ -10,7 +10,7 @@ import logging
 import tempfile
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.task import Task
 from xmcspark.neural.training_step import OPTIMIZER, TrainingStep
 
-__all__ = ["FineTuned", "Report", "Task", "fine_tune"]
+__all__ = ["FineTuned", "Report", "Task", "fine_tune", "finished_before"]
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,24 @@ class FineTuned:
     validation: float | None  # of the weights kept
     kept_step: int  # whose weights were kept: the last, or with patience the best
     evaluations: tuple[tuple[int, float], ...]  # (step, validation)
-    seconds: float  # of this run
+    seconds: float  # of all runs, up to their last checkpoints
     resumed_at: int | None  # step of the checkpoint it went on from
+
+    @staticmethod
+    def of(step: int, facts: Mapping[str, Any], patience: int, resumed_at: int | None) -> FineTuned:
+        """By what a checkpoint says."""
+        evaluations = tuple((int(at), float(value)) for at, value in facts["evaluations"])
+        kept = _best_step(evaluations, step) if patience else step
+        return FineTuned(
+            steps=step,
+            first_loss=_mean(facts.get("first_losses", ())),  # not in those of older releases, as seconds
+            loss=_mean(facts["losses"]),
+            validation=dict(evaluations).get(kept),
+            kept_step=kept,
+            evaluations=evaluations,
+            seconds=float(facts.get("seconds", 0.0)),
+            resumed_at=resumed_at,
+        )
 
 
 def fine_tune(
@@ -108,25 +124,16 @@ class _Loop:
         self._losses: deque[float] = deque(maxlen=_RECENT)
         self._first_losses: list[float] = []
         self._written = 0  # step of the newest checkpoint
+        self._seconds, self._began = 0.0, time.monotonic()  # of earlier runs, and when this one began
 
     def run(self) -> FineTuned:
-        began = time.monotonic()
         found = self._resumed()
         if found is None or not found.finished:
             self._train()
             self._finish()
         self._encoder.eval()
-        kept = self._best_step() if self._settings.patience else self._step
-        return FineTuned(
-            steps=self._step,
-            first_loss=_mean(self._first_losses),
-            loss=_mean(self._losses),
-            validation=dict(self._evaluations).get(kept),
-            kept_step=kept,
-            evaluations=tuple(self._evaluations),
-            seconds=time.monotonic() - began,
-            resumed_at=None if found is None else found.step,
-        )
+        facts = self._facts() if found is None or not found.finished else found.facts
+        return FineTuned.of(self._step, facts, self._settings.patience, None if found is None else found.step)
 
     def _train(self) -> None:
         """Steps until there are none left, or checks bring nothing more."""
@@ -161,9 +168,7 @@ class _Loop:
             self._write()
 
     def _best_step(self) -> int:
-        """The earliest of the best; the last step if nothing was checked."""
-        best = max(self._evaluations, key=lambda found: found[1], default=(self._step, 0.0))
-        return best[0]
+        return _best_step(self._evaluations, self._step)
 
     def _gains_nothing(self) -> bool:
         after = [step for step, _ in self._evaluations if step > self._best_step()]
@@ -195,7 +200,8 @@ class _Loop:
         self._step = self._written = found.step
         self._evaluations = [(int(step), float(value)) for step, value in facts["evaluations"]]
         self._losses.extend(facts["losses"])
-        self._first_losses = list(facts.get("first_losses", []))  # not in those of older releases
+        self._first_losses = list(facts.get("first_losses", []))
+        self._seconds = float(facts.get("seconds", 0.0))
         self._training.loss_scale.scale, self._training.loss_scale.good_steps = facts["loss_scale"]
         done = (
             "finished before" if found.finished else f"going on after step {found.step} of {self._task.steps}"
@@ -237,18 +243,17 @@ class _Loop:
         if self._checkpoints is None or (self._written == self._step and self._step and not finished):
             return
         self._written = self._step
+        best = [self._best_step()] if self._settings.patience else []
+        kept = [] if finished else [self._step, *best]
         if self._processes.rank == 0:
             state = self._training.state
             if finished:
                 state = state.only(*(name for name in state.tensors if name != OPTIMIZER))
             name = self._task.name
             self._checkpoints.write(name, self._step, state, self._facts(), finished=finished)
-            if finished:
-                self._checkpoints.keep_only(name)
-            else:
-                best = [self._best_step()] if self._settings.patience else []
-                self._checkpoints.keep_only(name, self._step, *best)
+            self._checkpoints.keep_only(name, *kept)
         self._processes.barrier()
+        self._task.checkpointed(min(kept, default=self._step))
 
     def _facts(self) -> Mapping[str, Any]:
         scale = self._training.loss_scale
@@ -257,7 +262,19 @@ class _Loop:
             "losses": list(self._losses),
             "first_losses": self._first_losses,
             "loss_scale": [scale.scale, scale.good_steps],
+            "seconds": self._seconds + time.monotonic() - self._began,
         }
+
+
+def finished_before(checkpoints: Checkpoints, task: str, settings: EncoderSettings) -> FineTuned | None:
+    """What became of a task that an earlier run finished, without loading it; None if that is not known."""
+    found = checkpoints.finished(task)
+    return None if found is None else FineTuned.of(found.step, found.facts, settings.patience, found.step)
+
+
+def _best_step(evaluations: Sequence[tuple[int, float]], last: int) -> int:
+    """The earliest of the best; the last step if nothing was checked."""
+    return max(evaluations, key=lambda found: found[1], default=(last, 0.0))[0]
 
 
 def _mean(losses: Collection[float]) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -20,7 +21,7 @@ from xmcspark.neural.device import Device, chosen_device, torch_threads
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tuning_ways import Work, fine_tuned
-from xmcspark.neural.processes import ONE_PROCESS, Processes, open_processes
+from xmcspark.neural.processes import ONE_PROCESS, Processes, local_rank, open_processes
 from xmcspark.neural.progress import Report
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
 from xmcspark.neural.unidec.settings import UnidecSettings
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 SETTINGS, PRETRAINED = "job.json", "pretrained"  # beside what the ways read (fine_tuning_ways.py)
 ENCODER, HISTORY = "encoder", "history.json"
+LOG_FORMAT = "%(asctime)s %(message)s"  # of processes of their own
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ class FineTuningJob:
     unidec: UnidecSettings = UnidecSettings()
 
     def save(self, folder: Path) -> None:
-        (folder / SETTINGS).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        """Whole or not at all: a folder with settings is complete."""
+        partial = folder / f"{SETTINGS}.partial"
+        partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        os.replace(partial, folder / SETTINGS)
 
     @staticmethod
     def load(folder: Path) -> FineTuningJob:
@@ -103,11 +108,11 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     folder = Path(arguments[0])
-    device = chosen_device(FineTuningJob.load(folder).encoder)
+    device = chosen_device(FineTuningJob.load(folder).encoder, local_rank())
     with open_processes(device.torch) as processes:
-        run_job(folder, processes)
+        run_job(folder, processes, device=device)
     return 0
 
 

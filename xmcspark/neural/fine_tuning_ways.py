@@ -75,7 +75,8 @@ def _xr_transformer(work: Work, encoder: TextEncoder) -> Outcome:
     if not job.encoder.epochs:
         return Outcome(encoder, {"levels": []})
     data = TrainingSet.load(work.folder / TRAINING)
-    tree = preliminary_tree(data, job.xr_transformer, seed=job.seed, threads=job.threads)
+    held_out = data.held_out(job.encoder.validation, job.seed)
+    tree = preliminary_tree(data, job.xr_transformer, seed=job.seed, threads=job.threads, held_out=held_out)
     tuning = XrFineTuning(data, tree, job.encoder, job.xr_transformer, train=job.train, **work.how)
     encoder, levels = tuning.run(encoder)
     return Outcome(encoder, {"levels": [_of_level(level) for level in levels]})

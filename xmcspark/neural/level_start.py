@@ -3,19 +3,16 @@ first weights and the encoder. A run that was killed inside a level finds it the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from xmcspark.errors import InputError
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.sparse.csr import Csr
 from xmcspark.store.arrays import HEADER, load_arrays, save_arrays
 
-_KIND, _VERSION = "start of a level", 1
+_KIND, _VERSION = "start of a level", 2
 _ENCODER = "encoder"
 
 
@@ -28,7 +25,11 @@ class LevelStart:
     weights: np.ndarray | None = None  # float32 [outputs, width], of the head; None: from nothing
     bias: np.ndarray | None = None  # float32 [outputs]
 
-    def save(self, folder: Path, encoder: TextEncoder, identity: Mapping[str, Any]) -> None:
+    def without_head(self) -> LevelStart:
+        """For when the head has its weights: they follow the number of outputs, and no step needs them again."""
+        return LevelStart(self.level, self.parents)
+
+    def save(self, folder: Path, encoder: TextEncoder) -> None:
         """The encoder first: a level that can be read is complete."""
         place = folder / f"level-{self.level}"
         encoder.save(place / _ENCODER)
@@ -39,22 +40,17 @@ class LevelStart:
         }
         if self.weights is not None and self.bias is not None:
             arrays |= {"weights": self.weights, "bias": self.bias}
-        header = {"level": self.level, "columns": self.parents.shape[1], "identity": dict(identity)}
+        header = {"level": self.level, "columns": self.parents.shape[1]}
         save_arrays(place, _KIND, _VERSION, header, arrays)
 
     @staticmethod
-    def latest(folder: Path, identity: Mapping[str, Any]) -> tuple[LevelStart, Path] | None:
+    def latest(folder: Path) -> tuple[LevelStart, Path] | None:
         """The last level that was begun, and where its encoder lies; None if there is none."""
         begun = [file.parent for file in folder.glob(f"level-*/{HEADER}")]
         if not begun:
             return None
         place = max(begun, key=lambda found: int(found.name.removeprefix("level-")))
         header, arrays = load_arrays(place, _KIND, _VERSION)
-        if header["identity"] != dict(identity):
-            raise InputError(
-                f"{place} was begun with other settings or instances: remove {folder}, or give the settings it was "
-                "begun with"
-            )
         indptr, indices, data = (arrays[f"parents.{part}"] for part in ("indptr", "indices", "data"))
         parents = Csr(indptr, indices, data, (len(indptr) - 1, int(header["columns"])))
         start = LevelStart(int(header["level"]), parents, arrays.get("weights"), arrays.get("bias"))

@@ -18,8 +18,10 @@ from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.glas import glas_penalty, glas_targets
 from xmcspark.neural.length_batches import EpochBatches
+from xmcspark.neural.memory import smaller_passes
 from xmcspark.neural.resolutions import Resolution
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.shortlist import candidate_pairs
 from xmcspark.neural.training_set import TrainingSet
 from xmcspark.sparse.csr import Csr
@@ -68,8 +70,6 @@ class LevelTask:
     device: Device = CPU
     tables: Sequence[RowTable] = field(init=False)
     modules: Sequence[torch.nn.Module] = ()
-    module_rates: Sequence[float] = ()
-    table_rates: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         self.tables = (self.table,)
@@ -124,6 +124,12 @@ class LevelTask:
         portions = range(0, len(order), self.step_rows)
         hits = sum(self._hits(encoder, order[start : start + self.step_rows]) for start in portions)
         return hits / len(order)
+
+    def checkpointed(self, step: int) -> None:
+        """Steps need nothing that would have to be kept."""
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        return smaller_passes(settings)
 
     def _hits(self, encoder: TextEncoder, rows: np.ndarray) -> int:
         places, children = candidate_pairs(self.reached, self.level.child_ptr, rows)

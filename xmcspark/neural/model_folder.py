@@ -94,6 +94,26 @@ def _check(folder: Path) -> None:
         raise ConfigError(found)
 
 
+def vocabulary_problem(folder: Path, largest: int, rows: int) -> str | None:
+    """Of a tokenizer whose largest number is `largest` and a model with vectors of `rows` tokens."""
+    if largest < rows:
+        return None
+    return (
+        f"{folder}: the tokenizer numbers tokens up to {largest}, the model knows {rows}: they do not belong together; "
+        "copy the tokenizer that the model was trained with"
+    )
+
+
+def length_problem(folder: Path, max_length: int, positions: int) -> str | None:
+    """Of a model that tells `positions` places of tokens apart."""
+    if max_length <= positions:
+        return None
+    return (
+        f"encoder.max_length is {max_length}, and the model in {folder} reads {positions} tokens: set "
+        f"encoder.max_length to {positions} or less"
+    )
+
+
 def _weights_problem(folder: Path, names: set[str]) -> str | None:
     if any(name.endswith(".safetensors") for name in names):
         return None

@@ -70,6 +70,11 @@ class Processes:
 ONE_PROCESS = Processes()
 
 
+def local_rank() -> int:
+    """Of this process on its machine, by the environment: known before the group is opened, which needs the device."""
+    return int(os.environ.get("LOCAL_RANK") or os.environ.get("RANK") or 0)
+
+
 def open_processes(device: torch.device | None = None) -> Processes:
     """The group this process was started in, by the environment; a single process if there is none. nccl on cuda, else
     gloo."""
@@ -104,7 +109,7 @@ class _Group(Processes):
                 "each other there, and that the port is free"
             ) from error
         self.rank, self.world = self._dist.get_rank(), self._dist.get_world_size()
-        self.local_rank = int(os.environ.get("LOCAL_RANK", self.rank))
+        self.local_rank = local_rank()
 
     def add(self, tensors: Sequence[torch.Tensor]) -> None:
         for bucket in _buckets(tensors):

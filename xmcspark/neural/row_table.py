@@ -3,7 +3,8 @@ its batch needs, and only these and their moments are touched, in memory or in m
 not depend on the number of rows.
 
 Adam (Kingma and Ba 2015) corrects the bias of a row's moments by the row's own number of updates: a row that few
-batches need moves as a parameter does that was trained for so many steps, and its moments wait meanwhile."""
+batches need moves as a parameter does that was trained for so many steps, and its moments wait meanwhile. Decay is that
+of AdamW (Loshchilov and Hutter 2019), apart from the moments: what is added to a gradient is scaled away with it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class RowTable:
 
     def __init__(self, arrays: dict[str, np.ndarray], decay: float, folder: Path | None) -> None:
         self._arrays, self._folder = arrays, folder
-        self.decay = decay  # λ of λ/2 · |w|², on rows that a step touches
+        self.decay = decay  # λ: a step takes rate · λ of the weights of the rows it touches
         self.rows, self.width = arrays["weights"].shape
         self._gatherings: list[tuple[np.ndarray, torch.Tensor, torch.Tensor]] = []
 
@@ -144,7 +145,7 @@ class RowTable:
         moments = torch.from_numpy(np.take(arrays["moments"], ids, axis=0))
         updates = arrays["updates"][ids] + 1
         if self.decay:
-            gradients[:, :-1].add_(weights, alpha=self.decay)
+            weights.mul_(1 - rate * self.decay)
         first, second = moments[:, 0], moments[:, 1]
         first.lerp_(gradients, 1 - _BETA1)
         second.mul_(_BETA2).addcmul_(gradients, gradients, value=1 - _BETA2)

@@ -3,7 +3,8 @@ XR-Transformer fine-tune it on. Needs no torch: configurations are read without 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from xmcspark.config.setting import check_settings, setting
 from xmcspark.matchers.settings import INPUTS
@@ -12,6 +13,13 @@ POOLINGS = ("cls", "mean")
 PRECISIONS = ("fp32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda")
 INDEXERS = ("pifa-tfidf", "pifa-neural", "text-emb")
+# Of the encoder: where and how torch works, not what it learns. How a step is cut counts as what it adds up to.
+LAYOUT_KEYS = (
+    *("enabled", "device", "checkpoint_every", "embed_batch"),
+    *("batch_size", "accumulate", "processes"),
+)
+# Of X-Transformer: what its rankers read and how clusters are found has nothing to do with the encoder.
+FINE_TUNING_KEYS = ("indexer", "clusters", "recluster", "bootstrap")
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,11 @@ class EncoderSettings:
                 "wait for; set validation, such as 0.05"
             ]
         return []
+
+    def decisive(self) -> dict[str, Any]:
+        """The values that decide what is learned, but for the model to start from and how many instances a step has."""
+        left_out = ("model", *LAYOUT_KEYS)
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
 
 
 @dataclass(frozen=True)

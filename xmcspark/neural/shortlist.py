@@ -6,14 +6,15 @@ from __future__ import annotations
 import numpy as np
 
 from xmcspark.matchers.model import Matchers, TreeModel
-from xmcspark.matchers.predictions import Predictions
+from xmcspark.matchers.predictions import Predictions, row_blocks
 from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.targets import pattern, rows_of
 from xmcspark.sparse.csr import Csr
-from xmcspark.sparse.rows import take_rows
+from xmcspark.sparse.rows import stacked_rows, take_rows
 from xmcspark.tree.label_tree import LabelTree
 
 _SURE = 8.0  # a margin that every transform turns into about 1
+_CANDIDATES = 1 << 22  # looked at together
 
 
 def children_of(parents: Csr, child_ptr: np.ndarray) -> Csr:
@@ -31,8 +32,8 @@ def children_of(parents: Csr, child_ptr: np.ndarray) -> Csr:
 
 
 def united(one: Csr, other: Csr) -> Csr:
-    """1 where one of them has an entry."""
-    both = (one.to_scipy() != 0) + (other.to_scipy() != 0)
+    """1 where one of them has an entry, be it a score that is too small for a number."""
+    both = pattern(one).to_scipy() + pattern(other).to_scipy()
     both.sort_indices()
     indptr, indices = both.indptr.astype(np.int64), both.indices.astype(np.int32)
     return Csr(indptr, indices, np.ones(len(indices), np.float32), one.shape)
@@ -49,12 +50,19 @@ def best_children(
     threads: int = 1,
 ) -> Csr:
     """P (eq. 7): the k best children of each row among those of its predicted parents. Scores are multiplied with those
-    of the parents, as beam search does, so that what was unlikely above stays so."""
-    candidates = children_of(parents, child_ptr)
-    model = _one_level(matchers, child_ptr, X.shape[1], scoring or Scoring())
-    scores = model.searcher.score(X, pattern(candidates), threads=threads)
-    joined = Csr(scores.indptr, scores.indices, scores.data * candidates.data, scores.shape)
-    return Predictions.from_csr(joined, k).to_csr(joined.shape[1])
+    of the parents, as beam search does, so that what was unlikely above stays so. Candidates are those of some rows at
+    a time: of all rows they would be many times what is kept."""
+    searcher = _one_level(matchers, child_ptr, X.shape[1], scoring or Scoring()).searcher
+    rows, candidates = X.shape[0], int(np.diff(child_ptr)[parents.indices].sum())
+    found = []
+    for start, stop in row_blocks(rows, max(1, candidates // rows), _CANDIDATES):
+        block = np.arange(start, stop)
+        some, given = (m if stop - start == rows else take_rows(m, block) for m in (X, parents))
+        children = children_of(given, child_ptr)
+        scores = searcher.score(some, pattern(children), threads=threads)
+        joined = Csr(scores.indptr, scores.indices, scores.data * children.data, scores.shape)
+        found.append(Predictions.from_csr(joined, k).to_csr(joined.shape[1]))
+    return stacked_rows(found)
 
 
 def _one_level(matchers: Matchers, child_ptr: np.ndarray, features: int, scoring: Scoring) -> TreeModel:

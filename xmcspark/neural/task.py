@@ -10,6 +10,7 @@ import torch
 
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 
 
 class Task(Protocol):
@@ -49,4 +50,13 @@ class Task(Protocol):
     def validate(self, encoder: TextEncoder) -> float | None:
         """How good the encoder is now, higher is better; None if nobody wants to know. Called in every process, with
         the encoder in evaluation mode and without gradients; the first process's answer counts."""
+        ...
+
+    def checkpointed(self, step: int) -> None:
+        """Told in every process when a checkpoint is on disk: training will not go on from before `step`, so what only
+        earlier steps need may go."""
+        ...
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        """What to say if a step does not fit into memory: what it was, and which settings would make it fit."""
         ...

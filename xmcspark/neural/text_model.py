@@ -3,8 +3,10 @@ texts become TF-IDF and embeddings, and the linear matchers are trained on both.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,19 @@ from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import check_targets
 from xmcspark.matchers.train import train_matchers
+from xmcspark.neural.begun import content_hash
 from xmcspark.neural.device import CPU, Device, chosen_device, torch_threads
 from xmcspark.neural.embed import embed, embed_texts
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tuning_job import ENCODER, PRETRAINED, FineTuningJob, run_job
 from xmcspark.neural.fine_tuning_ways import HEAD, LABELS, TRAINING
 from xmcspark.neural.progress import Report
-from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
+from xmcspark.neural.settings import (
+    FINE_TUNING_KEYS,
+    EncoderSettings,
+    XrTransformerSettings,
+    XTransformerSettings,
+)
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.training_set import TrainingSet, tokens_folder
 from xmcspark.sparse.csr import Csr, with_dense
@@ -30,8 +38,6 @@ from xmcspark.text.tfidf import Tfidf
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.params import TreeParams
-
-_PORTION = 4096
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def train_text_model(
     relevance: np.ndarray | None = None,
     row_keys: np.ndarray | None = None,
     row_weights: np.ndarray | None = None,
+    made: np.ndarray | None = None,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
@@ -83,20 +90,14 @@ def train_text_model(
 
     `folder` keeps what fine-tuning needs to go on if it is killed: called again with the same arguments, it does.
     `tfidf`: fitted already; else fitted to these texts. `label_texts`: by label id, for x_transformer.indexer:
-    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights` as `TrainingSet` has them."""
+    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights`, `made` as `TrainingSet` has them."""
     tfidf = tfidf or Tfidf().fit(texts)
     Y = check_targets(Y, len(texts))
-    job = FineTuningJob(
-        settings.encoder,
-        settings.xr_transformer,
-        settings.x_transformer,
-        settings.train,
-        seed,
-        threads,
-        identity=f"{len(texts)} texts, seed {seed}",
-    )
+    s = settings
+    job = FineTuningJob(s.encoder, s.xr_transformer, s.x_transformer, s.train, seed, threads, identity="")
     keys = np.arange(len(texts), dtype=np.int64) if row_keys is None else row_keys
-    data = _exported(folder, job, texts, tfidf.rows(texts), Y, label_texts, (keys, relevance, row_weights))
+    of_rows = {"row_keys": keys, "relevance": relevance, "row_weights": row_weights, "made": made}
+    data = _exported(folder, job, texts, tfidf.rows(texts), Y, label_texts, of_rows)
     run_job(folder, report=report)
     return ranked(data, tfidf, settings, folder, seed=seed, threads=threads)
 
@@ -108,24 +109,34 @@ def _exported(
     X: Csr,
     Y: Csr,
     label_texts: Sequence[str] | None,
-    of_rows: tuple[np.ndarray, np.ndarray | None, np.ndarray | None],
+    of_rows: dict[str, Any],
 ) -> TrainingSet:
     """Fills the folder that fine-tuning works on."""
     e = job.encoder
     encoder = TextEncoder.open(e.model, pooling=e.pooling, max_length=e.max_length, dropout=e.dropout)
     encoder.save(folder / PRETRAINED)
-    tokens = TokenStore.write(tokens_folder(folder / TRAINING), encoder, _portions(texts))
-    keys, relevance, row_weights = of_rows
-    data = TrainingSet(X, Y, tokens, keys, relevance, row_weights)
+    tokens = TokenStore.write(tokens_folder(folder / TRAINING), encoder, [texts])
+    data = TrainingSet(X, Y, tokens, **of_rows)
     data.save(folder / TRAINING)
+    arrays = data.arrays()
     if label_texts is not None:
-        TokenStore.write(folder / LABELS, encoder, _portions(label_texts))
-    job.save(folder)
+        arrays += TokenStore.write(folder / LABELS, encoder, [label_texts]).arrays
+    replace(job, identity=_identity(job, encoder, arrays)).save(folder)
     return data
 
 
-def _portions(texts: Sequence[str]) -> Any:
-    return (list(texts[at : at + _PORTION]) for at in range(0, len(texts), _PORTION))
+def _identity(job: FineTuningJob, encoder: TextEncoder, arrays: list[np.ndarray | None]) -> str:
+    """Of all that decides what is learned."""
+    e = job.encoder
+    decisive = {
+        "encoder": {**e.decisive(), **encoder.identity(), "step": e.batch_size * e.accumulate},
+        "xr_transformer": asdict(job.xr_transformer),
+        "x_transformer": {name: getattr(job.x_transformer, name) for name in ("enabled", *FINE_TUNING_KEYS)},
+        "train": asdict(job.train),
+        "seed": job.seed,
+    }
+    settings = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+    return f"settings {settings[:16]}, instances {content_hash(arrays)}"
 
 
 def ranked(

@@ -16,7 +16,7 @@ from xmcspark.neural.encoder import TextEncoder
 from xmcspark.store.arrays import ArrayInParts, load_arrays, save_arrays
 
 _KIND, _VERSION = "token store", 1
-_PORTION = 4096  # texts that are tokenised together
+PORTION = 4096  # texts that are tokenised together
 
 
 class TokenStore:
@@ -41,8 +41,8 @@ class TokenStore:
         done = 0
         with open(spooled, "wb") as stream:
             for portion in texts:
-                for start in range(0, len(portion), _PORTION):
-                    rows = encoder.tokenize(list(portion[start : start + _PORTION]))
+                for start in range(0, len(portion), PORTION):
+                    rows = encoder.tokenize(list(portion[start : start + PORTION]))
                     lengths.append(np.array([len(row) for row in rows], np.int64))
                     np.array([token for row in rows for token in row], np.int32).tofile(stream)
                     done += len(rows)
@@ -73,6 +73,11 @@ class TokenStore:
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Token numbers of all rows, one after the other, and where each row begins."""
+        return self._ids, self._offsets
 
     @cached_property
     def lengths(self) -> np.ndarray:

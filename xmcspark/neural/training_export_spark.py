@@ -18,7 +18,7 @@ from xmcspark.errors import InputError
 from xmcspark.labels.training_rows_spark import vectorized_rows
 from xmcspark.matchers.targets import select
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.tokens import PORTION, TokenStore
 from xmcspark.neural.training_set import TrainingSet, tokens_folder
 from xmcspark.neural.unidec.data import WITHOUT_TEXTS, UnidecData, instance_tokens
 from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
@@ -32,7 +32,6 @@ from xmcspark.text.tfidf import Tfidf
 _READ = ("id", "split", "text", "labels", "targets", "relevance", "row_hash")
 _ROWS = "row_key bigint, row_hash bigint, text string, labels array<int>, targets array<float>, relevance array<float>"
 _NAMES = ("row_key", "row_hash", "text", "labels", "targets", "relevance")
-_PORTION = 4096  # texts that are tokenised together
 _TEXTS = "texts"
 
 
@@ -52,7 +51,8 @@ def export_training_set(context: Context, encoder: TextEncoder, folder: Path, th
         tokens=tokens,
         row_keys=rows["row_key"].to_numpy(),
         relevance=select(costs, kept).data,
-        row_weights=_row_weights(context, rows["targets"]),
+        row_weights=_row_weights(context, _made(rows)),
+        made=_made(rows),
     )
     data.save(folder)
     return data
@@ -72,13 +72,13 @@ def export_unidec_data(
         label_tokens = write_label_tokens(labels, encoder, labels_folder)
     rows = _training_rows(context)
     Y, kept = _targets(rows, labels)
-    weights, made = _row_weights(context, rows["targets"]), pc.is_valid(rows["targets"]).to_numpy()
+    weights = _row_weights(context, _made(rows))
     data = UnidecData(
         Y=select(Y, kept),
         tokens=TokenStore.write(instance_tokens(folder), encoder, _portions(rows["text"])),
         label_tokens=label_tokens,
         row_weights=None if weights is None else np.ascontiguousarray(weights[:, 0]),
-        made=made if made.any() else None,
+        made=_made(rows),
         row_keys=rows["row_key"].to_numpy(),
     )
     data.save(folder)
@@ -125,8 +125,8 @@ def _of_training(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _portions(texts: pa.ChunkedArray) -> Iterator[list[str]]:
-    for start in range(0, len(texts), _PORTION):
-        yield [text or "" for text in texts[start : start + _PORTION].to_pylist()]
+    for start in range(0, len(texts), PORTION):
+        yield [text or "" for text in texts[start : start + PORTION].to_pylist()]
 
 
 class LabelColumns(NamedTuple):
@@ -173,14 +173,17 @@ def export_label_texts(context: Context, encoder: TextEncoder, folder: Path) -> 
 
 def write_label_tokens(labels: LabelColumns, encoder: TextEncoder, folder: Path) -> TokenStore:
     """By label id; labels without text have the tokens of an empty one."""
-    texts = labels.by_id()
-    portions = (texts[at : at + _PORTION] for at in range(0, len(texts), _PORTION))
-    return TokenStore.write(folder, encoder, portions)
+    return TokenStore.write(folder, encoder, [labels.by_id()])
 
 
-def _row_weights(context: Context, targets: pa.ChunkedArray) -> np.ndarray | None:
+def _made(rows: pa.Table) -> np.ndarray | None:
+    """bool: which of them augmentation made, whose targets are its own; None if it made none."""
+    made: np.ndarray = pc.is_valid(rows["targets"]).to_numpy()
+    return made if made.any() else None
+
+
+def _row_weights(context: Context, made: np.ndarray | None) -> np.ndarray | None:
     weights = context.config.augment.weights
-    made = pc.is_valid(targets).to_numpy()
-    if weights == (1.0, 1.0) or not made.any():
+    if weights == (1.0, 1.0) or made is None:
         return None
     return np.where(made[:, None], np.array(weights, np.float32), np.float32(1))

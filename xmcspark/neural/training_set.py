@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from xmcspark.errors import InputError
-from xmcspark.labels.draws import streams, uniform
+from xmcspark.neural.held_out import drawn_rows
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.sparse.csr import Csr, with_dense
 from xmcspark.store.arrays import load_arrays, save_arrays
 
 _KIND, _VERSION = "training set", 1
 _TOKENS = "tokens"
+_IF_KNOWN = ("relevance", "row_weights", "made")
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,12 @@ class TrainingSet:
     row_keys: np.ndarray  # int64: what random choices about a row follow from
     relevance: np.ndarray | None = None  # float32, of each entry of Y
     row_weights: np.ndarray | None = None  # float32 [rows, 2], as `Trainer` has them
+    made: np.ndarray | None = None  # bool [rows]: instances that augmentation made
 
     def __post_init__(self) -> None:
         rows = self.X.shape[0]
         sizes = {self.Y.shape[0], len(self.tokens), len(self.row_keys), rows}
-        if self.row_weights is not None:
-            sizes.add(len(self.row_weights))
+        sizes |= {len(part) for part in (self.row_weights, self.made) if part is not None}
         if sizes != {rows} or not rows:
             raise InputError(
                 f"a training set needs as many rows everywhere, and at least one: {sorted(sizes)}"
@@ -42,6 +43,11 @@ class TrainingSet:
     def __len__(self) -> int:
         return self.X.shape[0]
 
+    def arrays(self) -> list[np.ndarray | None]:
+        """All of it."""
+        sparse = [getattr(m, part) for m in (self.X, self.Y) for part in ("indptr", "indices", "data")]
+        return [*sparse, *self.tokens.arrays, self.row_keys, *(getattr(self, name) for name in _IF_KNOWN)]
+
     @property
     def costs(self) -> Csr:
         """Relevance of labels; 1 each if nothing is known."""
@@ -49,9 +55,8 @@ class TrainingSet:
         return Csr(self.Y.indptr, self.Y.indices, values, self.Y.shape)
 
     def held_out(self, share: float, seed: int) -> np.ndarray:
-        """bool: rows that the encoder is checked on; made ones (of weights below or above 1) are always trained on."""
-        drawn = uniform(streams(seed, "rows held out of fine-tuning", self.row_keys)) < share
-        return drawn if self.row_weights is None else drawn & (self.row_weights == 1).all(axis=1)
+        """bool: rows that the encoder is checked on; made ones are always trained on."""
+        return drawn_rows(self.row_keys, self.made, share, seed)
 
     def with_embeddings(self, E: np.ndarray) -> Csr:
         """Φ_cat (paper 4, eq. 10): TF-IDF and embeddings, each of length 1."""
@@ -65,10 +70,8 @@ class TrainingSet:
             for part in ("indptr", "indices", "data")
         }
         arrays["row_keys"] = self.row_keys
-        if self.relevance is not None:
-            arrays["relevance"] = self.relevance
-        if self.row_weights is not None:
-            arrays["row_weights"] = self.row_weights
+        more = {name: getattr(self, name) for name in _IF_KNOWN}
+        arrays |= {name: array for name, array in more.items() if array is not None}
         header = {"features": self.X.shape[1], "labels": self.Y.shape[1]}
         save_arrays(folder, _KIND, _VERSION, header, arrays)
 
@@ -85,8 +88,7 @@ class TrainingSet:
             matrix("Y", int(header["labels"])),
             TokenStore.open(tokens_folder(folder)),
             arrays["row_keys"],
-            arrays.get("relevance"),
-            arrays.get("row_weights"),
+            **{name: arrays.get(name) for name in _IF_KNOWN},
         )
 
 

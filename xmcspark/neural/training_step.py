@@ -4,8 +4,7 @@ applied to encoder, modules and tables. A function of the step's number, the see
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from xmcspark.labels.draws import hashed, streams
 from xmcspark.neural.checkpoint import State
 from xmcspark.neural.device import Device
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.memory import advice_about_memory
 from xmcspark.neural.optimizer import (
     LossScale,
     clipping,
@@ -69,7 +69,7 @@ class TrainingStep:
         rows = self._task.batch(step)
         if not len(rows):
             raise InputError(f"{self._task.name}: the batch of step {step} is empty")
-        with _advice_about_memory(self._settings):
+        with advice_about_memory(lambda: self._task.memory_advice(self._settings)):
             loss = self._backward(step, rows)
         if not math.isfinite(loss):
             raise InputError(f"{self._task.name}: the loss of step {step} is {loss}. {_CALMER}")
@@ -159,27 +159,3 @@ def _rates(what: str, given: Sequence[float] | None, count: int, settings: Encod
     if len(given) != count:
         raise InputError(f"{len(given)} learning rates were given for {count} {what}: give one for each")
     return list(given)
-
-
-@contextmanager
-def _advice_about_memory(settings: EncoderSettings) -> Iterator[None]:
-    """Turns a lack of memory into what would fit."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not _is_lack_of_memory(error):
-            raise
-        size, passes = settings.batch_size, settings.accumulate
-        advice = (
-            f"set encoder.batch_size to {size // 2} and encoder.accumulate to {passes * 2}, which makes the same steps"
-            if size > 1
-            else f"set encoder.max_length below {settings.max_length}, or take a smaller encoder.model"
-        )
-        raise InputError(
-            f"a forward and backward pass over {size} instances of up to {settings.max_length} tokens does not fit "
-            f"into memory: {advice}; training goes on from the last checkpoint"
-        ) from error
-
-
-def _is_lack_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import scipy.sparse as sp
 from xmcspark.errors import InputError
 from xmcspark.labels.features import pifa
 from xmcspark.matchers.model import Matchers, TreeModel
+from xmcspark.neural.begun import claim
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.training_set import TrainingSet, embeddings_alone
@@ -80,6 +83,7 @@ class XFineTuning:
         labels: TokenStore | None,
         seed: int,
         folder: Path,
+        identity: Mapping[str, Any],
         embedder: Embedder | None = None,
         threads: int = 1,
         **how: Any,
@@ -92,7 +96,9 @@ class XFineTuning:
         )
         self.embedder = embedder or Embedder(encoder_settings.embed_batch)
         self.seed, self.folder, self.threads = seed, folder, threads
-        self.how = {**how, "embedder": self.embedder, "threads": threads, "seed": seed}
+        self.identity = dict(identity)
+        more = {"identity": self.identity, "embedder": self.embedder, "threads": threads, "seed": seed}
+        self.how = {**how, **more}
         self.live = np.unique(data.Y.indices)
         if len(self.live) < 2:
             raise InputError(
@@ -103,6 +109,7 @@ class XFineTuning:
 
     def run(self, encoder: TextEncoder) -> tuple[TextEncoder, ClusterMatcher, list[LevelReport]]:
         """The fine-tuned encoder and cluster matcher; labels that are clustered twice get half the steps each time."""
+        claim(self.folder, self.identity)
         rounds = 2 if self.settings.recluster else 1
         of_round = replace(self.encoder_settings, epochs=self.encoder_settings.epochs / rounds)
         reports: list[LevelReport] = []
@@ -130,10 +137,13 @@ class XFineTuning:
         return tree
 
     def _label_features(self, indexer: str, encoder: TextEncoder) -> Any:
+        # Of instances that are held out only where a label has no others: rankers need every label in some cluster.
+        held_out = self.data.held_out(self.encoder_settings.validation, self.seed)
+        Y = learned_targets(self.data.Y, held_out, every_label=True)
         if indexer == "pifa-tfidf":
-            return pifa(self.data.X, self.data.Y, threads=self.threads)[self.live]
+            return pifa(self.data.X, Y, threads=self.threads)[self.live]
         if indexer == "pifa-neural":
             E = self.embedder.embedded(encoder, self.data.tokens)
-            return pifa(embeddings_alone(E).expanded(), self.data.Y, threads=self.threads)[self.live]
+            return pifa(embeddings_alone(E).expanded(), Y, threads=self.threads)[self.live]
         assert self.labels is not None
         return sp.csr_matrix(self.embedder.embedded(encoder, self.labels, rows=self.live))

@@ -19,10 +19,12 @@ from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import row_totals
 from xmcspark.matchers.trainer import Trainer, in_one_node
+from xmcspark.neural.begun import claim
 from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.fine_tune import FineTuned, fine_tune
+from xmcspark.neural.fine_tune import FineTuned, fine_tune, finished_before
+from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.level_start import LevelStart
 from xmcspark.neural.level_task import LevelTask
 from xmcspark.neural.progress import Report
@@ -53,13 +55,20 @@ class LevelReport:
 
 
 def preliminary_tree(
-    data: TrainingSet, settings: XrTransformerSettings, *, seed: int, threads: int
+    data: TrainingSet,
+    settings: XrTransformerSettings,
+    *,
+    seed: int,
+    threads: int,
+    held_out: np.ndarray | None = None,
 ) -> LabelTree:
-    """The tree that fine-tuning goes down: labels clustered by the TF-IDF of their instances."""
-    live = np.unique(data.Y.indices)
+    """The tree that fine-tuning goes down: labels clustered by the TF-IDF of their instances, but for those that are
+    held out (bool, by row)."""
+    Y = data.Y if held_out is None else learned_targets(data.Y, held_out)
+    live = np.unique(Y.indices)
     if len(live) < 2:
         raise InputError(f"the training instances have {len(live)} labels: there is nothing to tell apart")
-    Z = pifa(data.X, data.Y, threads=threads)[live]
+    Z = pifa(data.X, Y, threads=threads)[live]
     tree = build_tree(Z, shape=preliminary_shape(len(live), settings), seed=seed, threads=threads)
     return LabelTree(tree.child_ptr, live[tree.labels].astype(np.int32))
 
@@ -114,9 +123,10 @@ class XrFineTuning:
         )
 
     def run(self, encoder: TextEncoder) -> tuple[TextEncoder, list[LevelReport]]:
-        """The fine-tuned encoder, and what each level came to that was not finished before."""
+        """The fine-tuned encoder, and what each level came to, in this run or before."""
+        claim(self.folder, self.identity)
         encoder, start = self._begun(encoder)
-        reports = []
+        reports = self._reports_before(start.level)
         for level in self.levels[start.level :]:
             log.info(
                 "fine-tuning level %d of %d: %d outputs, %d steps",
@@ -125,7 +135,9 @@ class XrFineTuning:
                 level.outputs,
                 self.steps[level.number],
             )
-            tuned = self._fine_tuned(encoder, level, start)
+            self.head = self._head(level, start, encoder.width)
+            start = start.without_head()
+            tuned = self._fine_tuned(encoder, level, start.parents)
             reports.append(LevelReport(level.number, level.outputs, tuned))
             if level.number + 1 < len(self.levels):
                 start = self._next(encoder, level, start)
@@ -134,7 +146,7 @@ class XrFineTuning:
 
     def _begun(self, encoder: TextEncoder) -> tuple[TextEncoder, LevelStart]:
         """From where an earlier attempt came to, or from the top."""
-        found = LevelStart.latest(self.folder, self.identity)
+        found = LevelStart.latest(self.folder)
         if not self.processes.all_have(found is not None):
             start = self._first(encoder)
             self._keep(start, encoder)
@@ -143,6 +155,20 @@ class XrFineTuning:
         start, place = found
         log.info("going on at level %d of %d", start.level + 1, len(self.levels))
         return TextEncoder.load(place), start
+
+    def _reports_before(self, level: int) -> list[LevelReport]:
+        """Of the levels above one that an earlier attempt came to, as the first process finds them."""
+        found = [
+            LevelReport(above.number, above.outputs, tuned)
+            for above in self.levels[:level]
+            if (tuned := finished_before(self._checkpoints, _name(above), self.encoder_settings)) is not None
+        ]
+        reports: list[LevelReport] = self.processes.broadcast(found)
+        return reports
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.folder / "checkpoints", self.identity)
 
     def _first(self, encoder: TextEncoder) -> LevelStart:
         """Where the first level starts: every row is in the root."""
@@ -153,26 +179,28 @@ class XrFineTuning:
 
     def _keep(self, start: LevelStart, encoder: TextEncoder) -> None:
         if self.processes.rank == 0:
-            start.save(self.folder, encoder, self.identity)
+            start.save(self.folder, encoder)
             if self.kept is not None:
                 self.kept()
         self.processes.barrier()
 
-    def _fine_tuned(self, encoder: TextEncoder, level: Resolution, start: LevelStart) -> FineTuned:
-        self.head = RowTable.create(
+    def _head(self, level: Resolution, start: LevelStart, width: int) -> RowTable:
+        return RowTable.create(
             level.outputs,
-            encoder.width,
+            width,
             self.folder / f"head-{level.number}-of-{self.processes.rank}",
             weights=start.weights,
             bias=start.bias,
             decay=self.settings.head_decay,
         )
+
+    def _fine_tuned(self, encoder: TextEncoder, level: Resolution, reached: Csr) -> FineTuned:
         task = LevelTask(
-            name=f"level-{level.number}",
+            name=_name(level),
             data=self.data,
             level=level,
-            shortlist=united(start.parents, level.parents),
-            reached=start.parents,
+            shortlist=united(reached, level.parents),
+            reached=reached,
             table=self.head,
             steps=self.steps[level.number],
             step_rows=self.step_rows,
@@ -191,7 +219,7 @@ class XrFineTuning:
             seed=self.seed,
             device=self.device,
             processes=self.processes,
-            checkpoints=Checkpoints(self.folder / "checkpoints", self.identity),
+            checkpoints=self._checkpoints,
             report=self.report,
         )
 
@@ -199,7 +227,7 @@ class XrFineTuning:
         """Which labels occur together, where that is asked for and labels are what is learned."""
         if not self.settings.glas or level.number < self.tree.depth - 1:
             return None
-        return counted_neighbours(level.Y, _NEIGHBOURS, self.threads)[0]
+        return counted_neighbours(learned_targets(level.Y, self.held_out), _NEIGHBOURS, self.threads)[0]
 
     def _next(self, encoder: TextEncoder, level: Resolution, start: LevelStart) -> LevelStart:
         """Parents for the level below, predicted for all rows, and what its head starts from (eq. 11)."""
@@ -251,6 +279,10 @@ class XrFineTuning:
         )
         costs = R if self.settings.cost_sensitive else None
         return trainer.train_level(level.number, Y, costs, parents, reached)
+
+
+def _name(level: Resolution) -> str:
+    return f"level-{level.number}"
 
 
 def level_steps(total: float, levels: int, shares: Sequence[float] | None) -> list[int]:

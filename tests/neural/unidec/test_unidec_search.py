@@ -60,10 +60,12 @@ def test_a_label_that_was_never_trained_is_found_by_its_text(source, tiny_encode
     assert found[0, 0] == LABELS
     assert scores[0, 0] == pytest.approx(1, abs=1e-5)
     both = replace(source, space=SearchSpace(heads, "both"))
-    vector = both.of(every)[-1]
-    assert np.linalg.norm(vector[:16]) == pytest.approx(1, abs=1e-5)
-    assert not vector[16:].any()  # it has no row in the classifier
-    assert LABELS in LabelSearch.write(tmp_path / "b", both, every, SMALL, sample=E).search(E, 25)[0][0]
+    assert not both.of(every)[-1, 16:].any()  # it has no row in the classifier
+    written = LabelSearch.write(tmp_path / "b", both, every, SMALL, sample=E)
+    joined = LabelSearch.write(tmp_path / "c", both, trained, SMALL, sample=E).with_labels(every[-1:], E[:1])
+    for one, other in zip(written.search(E, 25), joined.search(E, 25), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)  # as one that comes later does
+    assert written.search(E, 1)[1][0, 0] == pytest.approx(2, abs=1e-5)  # its own text counts for both heads
 
 
 def test_vectors_made_shard_by_shard_are_the_same(source, tmp_path, monkeypatch):

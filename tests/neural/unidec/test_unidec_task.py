@@ -28,7 +28,7 @@ def make_task(tmp_path, tiny_encoder):
         heads = heads or small_heads()
         rows = data.rows_with_labels()
         own = RowTable.create(LABELS, 12, weights=first_rows()) if table else None
-        more = {"data": data, "folder": tmp_path / "state", "identity": {"of": "test"}} | more
+        more = {"data": data, "folder": tmp_path / "state"} | more
         return UnidecTask(
             name="unidec",
             settings=settings,
@@ -200,8 +200,6 @@ def test_a_resumed_task_finds_its_refresh_and_without_it_says_so(make_task, tiny
     np.testing.assert_array_equal(again._refresh[1].mined, task._refresh[1].mined)
     with pytest.raises(StoreError, match="refresh-1 is missing"):
         make_task().batch(task.steps_per_epoch + 1)
-    with pytest.raises(InputError, match="other settings or instances"):
-        make_task(identity={"of": "another"}).batch(0)
 
 
 def test_what_does_not_fit_together_is_refused(make_task):

@@ -12,6 +12,8 @@ from pathlib import Path
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
+import torch
+from small_set import LABELS, WORDS, texts_and_targets
 from tiny_model import open_tiny
 from training_process import gradients
 from unidec_set import QUICK, SMALL, small_heads, unidec_set
@@ -20,9 +22,12 @@ from xmcspark.errors import ConfigError, InputError
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.processes import Processes
 from xmcspark.neural.tokens import TokenStore
+from xmcspark.neural.training_step import TrainingStep
 from xmcspark.neural.unidec.first_vectors import first_vectors
 from xmcspark.neural.unidec.task import UnidecTask
+from xmcspark.neural.unidec.text_model import train_unidec
 from xmcspark.neural.unidec.train import UnidecTraining
+from xmcspark.sparse.rows import take_rows
 
 FEW = replace(QUICK, epochs=2.0, checkpoint_every=4)
 
@@ -66,16 +71,25 @@ class KilledError(Exception):
     pass
 
 
-def test_a_killed_run_ends_as_if_it_had_not_been_killed(data, tiny_folder, tmp_path, monkeypatch):
-    """Killed after a refresh and before the next checkpoint: steps are repeated, the refresh is not."""
-    how = replace(FEW, dropout=0.1)
+@pytest.mark.parametrize(
+    ("checkpoint_every", "dies_at", "goes_on_at"),
+    [
+        (4, 7, 4),  # after a refresh and before the next checkpoint: steps are repeated, the refresh is not
+        (16, 31, 16),  # three refreshes after the checkpoint
+        (1000, 31, None),  # before there is any checkpoint
+    ],
+)
+def test_a_killed_run_ends_as_if_it_had_not_been_killed(
+    data, tiny_folder, tmp_path, monkeypatch, checkpoint_every, dies_at, goes_on_at
+):
+    how = replace(FEW, dropout=0.1, epochs=5.5, checkpoint_every=checkpoint_every)
     whole, _ = training(tmp_path / "whole", data, encoder_settings=how).run(
         open_tiny(tiny_folder, dropout=0.1)
     )
     batch = UnidecTask.batch
 
     def dying(task, step):
-        if step == 7:
+        if step == dies_at:
             raise KilledError
         return batch(task, step)
 
@@ -86,10 +100,16 @@ def test_a_killed_run_ends_as_if_it_had_not_been_killed(data, tiny_folder, tmp_p
     resumed, reports = training(tmp_path / "killed", data, encoder_settings=how).run(
         open_tiny(tiny_folder, dropout=0.1)
     )
-    assert reports[0].tuned.resumed_at == 4
+    assert reports[0].tuned.resumed_at == goes_on_at
     found, expected = weights_of(resumed), weights_of(whole)
     for name, weight in expected.items():
         np.testing.assert_array_equal(found[name], weight, err_msg=name)
+
+
+def test_refreshes_that_no_checkpoint_needs_are_forgotten(data, tiny_encoder, tmp_path):
+    training(tmp_path, data, encoder_settings=replace(FEW, epochs=5.5)).run(tiny_encoder)
+    left = [place.name for place in (tmp_path / "process-0").glob("unidec-refresh-*")]
+    assert left == ["unidec-refresh-5"]
 
 
 def test_a_dual_encoder_is_extended_by_the_classifier_and_made_instances(
@@ -113,6 +133,15 @@ def test_a_dual_encoder_is_extended_by_the_classifier_and_made_instances(
     assert model.table is not None
 
 
+def test_labels_are_counted_of_instances_that_are_trained_on_and_observed(tmp_path, tiny_encoder):
+    made = np.arange(96) >= 80
+    data = unidec_set(tmp_path / "data", tiny_encoder, made=made)
+    held_out = data.held_out(0.3, 0)
+    graph = training(tmp_path, data, replace(SMALL, glas=0.1), held_out=held_out).graph
+    seen = (data.Y.to_scipy().toarray()[~held_out & ~made] > 0).sum(axis=0)
+    np.testing.assert_array_equal(graph.own, seen[graph.labels])
+
+
 def test_the_classifier_starts_from_label_texts_or_at_random(data, tiny_encoder, tmp_path):
     nothing = replace(QUICK, epochs=0.0)
     starts = {}
@@ -132,14 +161,29 @@ def test_what_was_begun_with_other_settings_is_not_gone_on_with(data, tiny_encod
         training(tmp_path, data, replace(SMALL, positives=1)).run(tiny_encoder)
 
 
+def test_the_library_goes_on_with_the_same_texts_labels_and_settings_alone(tiny_folder, tmp_path):
+    texts, Y = texts_and_targets(40)
+    e = replace(FEW, model=str(tiny_folder), max_length=16, epochs=1.0)
+    train_unidec(texts, Y, e, SMALL, folder=tmp_path, label_texts=WORDS[:LABELS])
+    for changed, name in (
+        ({"texts": [*texts[1:], texts[0]]}, "instances"),
+        ({"Y": take_rows(Y, np.arange(len(texts))[::-1])}, "instances"),
+        ({"encoder_settings": replace(e, learning_rate=1e-5)}, "encoder"),
+        ({"seed": 1}, "seed"),
+    ):
+        given = {"texts": texts, "Y": Y, "encoder_settings": e, "settings": SMALL} | changed
+        with pytest.raises(InputError, match=rf"was begun with other settings or instances \({name}\)"):
+            train_unidec(**given, folder=tmp_path, label_texts=WORDS[:LABELS])
+    elsewhere = replace(e, embed_batch=8, checkpoint_every=1)
+    train_unidec(texts, Y, elsewhere, SMALL, folder=tmp_path, label_texts=WORDS[:LABELS])
+
+
 def test_first_vectors_are_made_once(data, tiny_encoder, tmp_path, monkeypatch):
     head = small_heads().classifier
-    how = {"embedder": Embedder(), "seed": 0, "identity": {"of": "test"}}
+    how = {"embedder": Embedder(), "seed": 0}
     made = np.array(first_vectors(tmp_path, data, head, tiny_encoder, **how))
     monkeypatch.setattr(Embedder, "embedded", None)
     np.testing.assert_array_equal(first_vectors(tmp_path, data, head, tiny_encoder, **how), made)
-    other = first_vectors(tmp_path, data, head, None, **how | {"identity": {"of": "another"}})
-    assert not np.array_equal(other, made)
 
 
 def test_what_one_process_lacks_is_made_by_all():
@@ -156,9 +200,37 @@ def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkey
     def full(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(UnidecTask, "_dual_loss", full)
-    with pytest.raises(InputError, match=r"set unidec\.recompute to true"):
-        training(tmp_path, data).run(tiny_encoder)
+    for place, name in ((UnidecTask, "_dual_loss"), (torch.Tensor, "backward")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, full)
+            with pytest.raises(
+                InputError, match=r"16 queries and a pool of \d+ labels .* set unidec\.recompute to"
+            ):
+                training(tmp_path, data).run(tiny_encoder)
+            with pytest.raises(
+                InputError, match=r"set unidec\.texts_at_once below 64; or lower unidec\.batch_size"
+            ):
+                training(tmp_path, data, replace(SMALL, recompute=True)).run(tiny_encoder)
+            patch.setattr(type(tiny_encoder), "forward", full)
+            with pytest.raises(InputError, match=r"set encoder\.embed_batch to"):
+                training(tmp_path / "anew", data).run(tiny_encoder)
+
+
+def test_a_run_goes_on_with_what_the_advice_about_memory_changes(data, tiny_folder, tmp_path, monkeypatch):
+    apply = TrainingStep._apply
+
+    def full(step, number):
+        if number == 6:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        apply(step, number)
+
+    monkeypatch.setattr(TrainingStep, "_apply", full)
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        training(tmp_path, data).run(open_tiny(tiny_folder))
+    monkeypatch.setattr(TrainingStep, "_apply", apply)
+    smaller = replace(SMALL, recompute=True, texts_at_once=8)
+    _, (report,) = training(tmp_path, data, smaller).run(open_tiny(tiny_folder))
+    assert report.tuned.resumed_at == 4
 
 
 def test_two_processes_have_the_loss_and_the_gradients_of_one(tiny_folder, tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from xmcspark.errors import InputError
-from xmcspark.labels.draws import streams, uniform
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.held_out import drawn_rows
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.sparse.csr import Csr
@@ -52,6 +52,12 @@ class UnidecData:
 
     def __len__(self) -> int:
         return self.Y.shape[0]
+
+    def arrays(self) -> list[np.ndarray | None]:
+        """All of it."""
+        Y, labels = self.Y, self.label_tokens
+        tokens = [*self.tokens.arrays, *((None,) if labels is None else labels.arrays)]
+        return [Y.indptr, Y.indices, Y.data, *tokens, *(getattr(self, name) for name in _BY_ROW)]
 
     @cached_property
     def trained_labels(self) -> np.ndarray:
@@ -98,8 +104,7 @@ class UnidecData:
     def held_out(self, share: float, seed: int) -> np.ndarray:
         """bool [rows]: instances that the model is checked on; made ones are always trained on."""
         keys = np.arange(len(self), dtype=np.int64) if self.row_keys is None else self.row_keys
-        drawn = uniform(streams(seed, "rows held out of fine-tuning", keys)) < share
-        return drawn if self.made is None else drawn & ~self.made
+        return drawn_rows(keys, self.made, share, seed)
 
     def save(self, folder: Path) -> None:
         """Writes all but the tokens: those of instances lie in `instance_tokens(folder)` already, those of labels

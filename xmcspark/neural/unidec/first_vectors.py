@@ -3,9 +3,8 @@ They are made shard by shard into a file, which a run that is resumed finds agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from xmcspark.neural.unidec.heads import ClassifierHead
 from xmcspark.neural.unidec.vectors import SHARD, projected
 from xmcspark.store.arrays import HEADER, ArrayInParts, load_arrays, save_arrays
 
-_KIND, _VERSION = "first vectors of labels", 1
+_KIND, _VERSION = "first vectors of labels", 2
 
 
 def first_vectors(
@@ -27,11 +26,10 @@ def first_vectors(
     embedder: Embedder,
     *,
     seed: int,
-    identity: Mapping[str, Any],
 ) -> np.ndarray:
     """float32 [labels, head's width], mapped: of length 1 or about 1; zeros of labels that no instance has. Without an
-    encoder they are random."""
-    if not embedder.processes.all_have(_is_kept(folder, identity)):
+    encoder they are random. Those of an earlier attempt are found again: its encoder was another by then."""
+    if not embedder.processes.all_have((folder / HEADER).exists()):
         labels = data.trained_labels
 
         def copy(stream: IO[bytes]) -> None:
@@ -44,14 +42,8 @@ def first_vectors(
 
         shape = (data.Y.shape[1], head.width)
         vectors = ArrayInParts(np.dtype(np.float32), shape, copy)
-        save_arrays(folder, _KIND, _VERSION, {"identity": dict(identity)}, {"vectors": vectors})
+        save_arrays(folder, _KIND, _VERSION, {}, {"vectors": vectors})
     return load_arrays(folder, _KIND, _VERSION)[1]["vectors"]
-
-
-def _is_kept(folder: Path, identity: Mapping[str, Any]) -> bool:
-    return (folder / HEADER).exists() and load_arrays(folder, _KIND, _VERSION)[0]["identity"] == dict(
-        identity
-    )
 
 
 def _made(

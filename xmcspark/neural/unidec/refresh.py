@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
 
-from xmcspark.errors import InputError
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.row_table import RowTable
@@ -29,7 +26,7 @@ from xmcspark.store.arrays import HEADER, load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
 
-_KIND, _VERSION = "refresh of UniDEC", 1
+_KIND, _VERSION = "refresh of UniDEC", 2
 _SEARCHED = 4096  # queries that are searched at once
 FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
 
@@ -43,23 +40,18 @@ class Refresh:
         np.ndarray | None
     )  # int32 [instances, η · τ]: hard negatives, nearest first; -1 where there are fewer
 
-    def save(self, folder: Path, identity: Mapping[str, Any]) -> None:
+    def save(self, folder: Path) -> None:
         arrays = {"order": self.order} | ({} if self.mined is None else {"mined": self.mined})
-        save_arrays(folder, _KIND, _VERSION, {"identity": dict(identity)}, arrays)
+        save_arrays(folder, _KIND, _VERSION, {}, arrays)
 
     @staticmethod
     def is_kept(folder: Path) -> bool:
         return (folder / HEADER).exists()
 
     @staticmethod
-    def open(folder: Path, identity: Mapping[str, Any]) -> Refresh:
+    def open(folder: Path) -> Refresh:
         """What was kept there, mapped."""
-        header, arrays = load_arrays(folder, _KIND, _VERSION)
-        if header["identity"] != dict(identity):
-            raise InputError(
-                f"{folder} was made with other settings or instances: remove the folder above it, or give the settings "
-                "it was made with"
-            )
+        _, arrays = load_arrays(folder, _KIND, _VERSION)
         return Refresh(arrays["order"], arrays.get("mined"))
 
 
@@ -77,11 +69,11 @@ class Refresher:
     threads: int
     scratch: Path  # of this process alone
 
-    def write(self, folder: Path, encoder: TextEncoder, number: int, identity: Mapping[str, Any]) -> None:
+    def write(self, folder: Path, encoder: TextEncoder, number: int) -> None:
         """Refresh `number`, with the weights of now. Every process writes the same, each for itself."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         try:
-            self._made(encoder, number).save(folder, identity)
+            self._made(encoder, number).save(folder)
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 

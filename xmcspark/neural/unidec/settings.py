@@ -207,6 +207,12 @@ class UnidecSettings:
                 ]
             )
 
+    def decisive(self, *, checked: bool) -> dict[str, Any]:
+        """The values that decide what is learned (`training_keys`), as JSON has them: what was begun with the same ones
+        may be gone on with, after a lack of memory, say, with smaller passes."""
+        values = {name: getattr(self, name) for name in training_keys(checked)}
+        return {**values, "heads": list(self.heads)}
+
     @property
     def packages(self) -> tuple[str, ...]:
         """What is needed beside torch, as far as that is known without counting labels."""

@@ -5,11 +5,10 @@ the batch, those of the pool's labels and the pool's rows of the classifier, wha
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.glas import glas_penalty, glas_targets
 from xmcspark.neural.processes import Processes
 from xmcspark.neural.row_table import RowTable
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec.data import UnidecData
 from xmcspark.neural.unidec.heads import ClassifierHead, DualHead, Head, Heads
@@ -48,7 +48,6 @@ class UnidecTask:
     steps: int
     seed: int
     folder: Path  # of this process alone, where refreshes are kept
-    identity: Mapping[str, Any]
     embedder: Embedder = field(default_factory=Embedder)
     threads: int = 1
     graph: Neighbours | None = None  # for GLaS's regulariser
@@ -95,7 +94,7 @@ class UnidecTask:
         """A cluster of queries; each query once an epoch. Every τ epochs everything is clustered anew."""
         epoch, at = divmod(step, self.steps_per_epoch)
         self._step = step
-        number = epoch // self.settings.refresh_epochs
+        number = self._refresh_of(step)
         if self._refresh is None or self._refresh[0] != number:
             self._refresh, self._epoch = (number, self._refreshed(number)), None
         if self._epoch is None or self._epoch[0] != epoch:
@@ -105,21 +104,42 @@ class UnidecTask:
         return np.array(self._epoch[1][at])  # of its own: torch takes no arrays that are mapped to be read
 
     def _refreshed(self, number: int) -> Refresh:
-        """As it was kept, or made now if this is its first step; older ones are forgotten."""
+        """As it was kept, or made now if this is its first step."""
         place = self._place(number)
         if self.processes.all_have(Refresh.is_kept(place)):
-            return Refresh.open(place, self.identity)
+            return Refresh.open(place)
         first = number * self.settings.refresh_epochs * self.steps_per_epoch
         if self._step != first:
             raise StoreError(
                 f"{place} is missing, and training goes on at step {self._step}, after it was made: "
                 "remove the checkpoints and start again, or bring the folder back"
             )
-        self._refresher.write(place, self.encoder, number, self.identity)
-        shutil.rmtree(
-            self._place(number - 2), ignore_errors=True
-        )  # a checkpoint may be older than the one before
-        return Refresh.open(place, self.identity)
+        self._refresher.write(place, self.encoder, number)
+        return Refresh.open(place)
+
+    def checkpointed(self, step: int) -> None:
+        """Forgets the refreshes before that of `step`. They cannot go any earlier: a run that is killed long after its
+        last checkpoint needs them again, and has no longer the weights they were made with."""
+        needed = self._refresh_of(step)
+        for place in self.folder.glob(f"{self.name}-refresh-*"):
+            if int(place.name.rpartition("-")[2]) < needed:
+                shutil.rmtree(place, ignore_errors=True)
+
+    def memory_advice(self, settings: EncoderSettings) -> str:
+        """encoder.batch_size does nothing here. What makes the same steps comes first."""
+        own = self.settings
+        same = (
+            f"unidec.texts_at_once below {own.texts_at_once}"
+            if own.recompute
+            else "unidec.recompute to true, which makes the same steps"
+        )
+        return (
+            f"{settings.batch_size} queries and a pool of {self.pools.last} labels do not fit into memory: set {same}; "
+            "or lower unidec.batch_size or unidec.pool_size. Training goes on from the last checkpoint"
+        )
+
+    def _refresh_of(self, step: int) -> int:
+        return step // (self.settings.refresh_epochs * self.steps_per_epoch)
 
     def _place(self, number: int) -> Path:
         return self.folder / f"{self.name}-refresh-{number}"
@@ -153,16 +173,7 @@ class UnidecTask:
         batch = np.concatenate(self.processes.gather(rows))
         pool = self._sampler.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
         self.pools.add(pool)
-        try:
-            return self._loss_of_pool(encoder, rows, batch, pool)
-        except (MemoryError, RuntimeError) as error:
-            if not is_lack_of_memory(error):
-                raise
-            raise InputError(
-                f"{len(rows)} queries and a pool of {len(pool.labels)} labels do not fit into memory: set "
-                "unidec.recompute to true, or lower unidec.batch_size or unidec.pool_size; training goes on from the "
-                "last checkpoint"
-            ) from error
+        return self._loss_of_pool(encoder, rows, batch, pool)
 
     def _loss_of_pool(
         self, encoder: TextEncoder, rows: np.ndarray, batch: np.ndarray, pool: LabelPool
@@ -252,11 +263,13 @@ class PoolSizes:
 
     steps: int = 0
     labels: int = 0
+    last: int = 0  # labels of the last one
     positives: float = 0.0
 
     def add(self, pool: LabelPool) -> None:
         self.steps += 1
-        self.labels += len(pool.labels)
+        self.last = len(pool.labels)
+        self.labels += self.last
         self.positives += pool.average_positives
 
     @property
@@ -268,8 +281,3 @@ class PoolSizes:
     def average_positives(self) -> float:
         """The mean of |P^B| over queries and steps."""
         return self.positives / max(1, self.steps)
-
-
-def is_lack_of_memory(error: BaseException) -> bool:
-    """Of the CPU or of a GPU."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)

@@ -12,6 +12,7 @@ import numpy as np
 
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.matchers.targets import check_targets
+from xmcspark.neural.begun import content_hash
 from xmcspark.neural.device import CPU, Device, chosen_device, torch_threads
 from xmcspark.neural.embed import embed, embed_texts
 from xmcspark.neural.embedder import Embedder
@@ -89,7 +90,11 @@ def train_unidec(
         settings,
         seed=seed,
         folder=folder / "state",
-        identity={"texts": len(texts), "seed": seed},
+        identity={
+            "seed": seed,
+            "encoder": {**e.decisive(), **encoder.identity()},
+            "instances": content_hash(data.arrays()),
+        },
         embedder=Embedder(e.embed_batch, device),
         held_out=data.held_out(e.validation, seed),
         threads=threads,

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xmcspark.labels.cooccurrence import Neighbours, counted_neighbours
+from xmcspark.neural.begun import claim
 from xmcspark.neural.checkpoint import Checkpoints
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tune import FineTuned, fine_tune
+from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.progress import Report
 from xmcspark.neural.row_table import RowTable
 from xmcspark.neural.schedule import Rates
@@ -28,7 +30,6 @@ from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.neural.unidec.task import PoolSizes, UnidecTask
 from xmcspark.neural.unidec.validation import Validator
 from xmcspark.neural.unidec.vectors import SearchSpace
-from xmcspark.sparse.rows import take_rows
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +73,16 @@ class UnidecTraining:
         share = -(-settings.batch_size // self.processes.world)
         self.encoder_settings = replace(encoder_settings, batch_size=share, accumulate=1)
         self.seed, self.folder = seed, folder
-        self.identity = {**identity, "unidec": {**asdict(settings), "heads": list(settings.heads)}}
         self.threads, self.report, self.kept = threads, report, kept
-        self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
+        self.graph = graph if graph is not None or not settings.glas else self._counted()
+        self.identity = {**identity, "unidec": settings.decisive(checked=bool(self.held_out.any()))}
         self._own = folder / f"process-{self.processes.rank}"
 
     def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
         """The trained model, and what each task came to."""
         self.data.check(self.settings, encoder)
+        claim(self.folder, self.identity)
         settings, rows = self.settings, self.data.rows_with_labels()
         rows = rows[~self.held_out[rows]]
         dual = self._dual_head(encoder) if "dual" in settings.heads else None
@@ -100,7 +102,6 @@ class UnidecTraining:
             encoder if settings.start_from_text else None,
             self.embedder,
             seed=self.seed,
-            identity=self.identity,
         )
         heads = Heads(dual, classifier)
         labels, width = start.shape
@@ -132,14 +133,14 @@ class UnidecTraining:
             steps=round(self.encoder_settings.epochs * share * per_epoch),
             seed=self.seed,
             folder=self._own,
-            identity=self.identity,
             embedder=self.embedder,
             threads=self.threads,
             graph=self.graph,
             validator=self._validator(heads, table),
         )
-        if self.kept is not None:
+        if self.kept is not None and self.processes.rank == 0:
             self.kept()
+        self.processes.barrier()
         log.info("%s: %d instances, %d labels, %d steps", name, len(rows), self.data.Y.shape[1], task.steps)
         tuned = fine_tune(
             encoder,
@@ -173,11 +174,9 @@ class UnidecTraining:
         return Validator(self.data, rows, space, table, self.embedder, self._own / "validating")
 
     def _counted(self) -> Neighbours:
-        """Which labels observed instances have together."""
-        observed = (
-            self.data.Y if self.data.made is None else take_rows(self.data.Y, np.flatnonzero(~self.data.made))
-        )
-        return counted_neighbours(observed, _NEIGHBOURS, self.threads)[0]
+        """Which labels observed instances that are trained on have together."""
+        left_out = self.held_out if self.data.made is None else self.held_out | self.data.made
+        return counted_neighbours(learned_targets(self.data.Y, left_out), _NEIGHBOURS, self.threads)[0]
 
     def _dual_head(self, encoder: TextEncoder) -> DualHead:
         settings = self.settings

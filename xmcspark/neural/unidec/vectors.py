@@ -60,7 +60,10 @@ class SearchSpace:
 
     def labels(self, embeddings: np.ndarray | None, rows: np.ndarray | None) -> np.ndarray:
         """float32 [labels, width]: {Φ_D(z) ⊕ 𝔑(Ψ)} of labels' embeddings (for dual) and their rows of the classifier.
-        A row of zeros, of a label that was not trained, stays zeros: such a label is found by its text alone."""
+
+        A row of zeros is that of a label that was not trained, which is found by its text alone: what the classifier
+        would say of it is taken to be what the dual head says, which counts for both. So its scores compare with those
+        of others."""
         parts = []
         if self.dual and self.heads.dual is not None:
             if embeddings is None:
@@ -69,20 +72,20 @@ class SearchSpace:
         if self.classifier:
             if rows is None:
                 raise InputError("the classifier's vectors of labels were not given")
+            if parts:
+                parts[0][~rows.any(axis=1)] *= 2
             parts.append(unit(rows))
         return np.concatenate(parts, axis=1)
 
     def new_labels(self, embeddings: np.ndarray) -> np.ndarray:
-        """float32 [labels, width]: of labels that are known by their texts alone. What the classifier would say of one
-        is taken to be what the dual head says, which counts for both: so its scores compare with those of others."""
+        """float32 [labels, width]: of labels that are known by their texts alone."""
         if not self.dual or self.heads.dual is None:
             raise InputError(
                 "labels that were not trained are found by their texts, which takes the dual head: train with "
                 "unidec.heads [dual, classifier] and unidec.space both or dual"
             )
-        found = np.zeros((len(embeddings), self.width), np.float32)
-        found[:, : self.heads.dual.width] = len(self.used) * projected(self.heads.dual, embeddings)
-        return found
+        without_rows = np.zeros((len(embeddings), self.width - self.heads.dual.width), np.float32)
+        return self.labels(embeddings, without_rows)
 
     def similarities(self, query: np.ndarray, label: np.ndarray) -> dict[str, float]:
         """What each head adds to the score of a label, by the head's name."""
