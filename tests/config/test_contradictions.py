@@ -28,7 +28,10 @@ def problems(*overrides):
             "x_transformer.enabled and unidec.enabled are both true",
         ),
         (("method=unidec", "encoder.enabled=false"), "unidec.enabled is true but encoder.enabled is false"),
-        (("method=unidec", "ensemble.members=1", "ensemble.fusion=average"), "similarities may be negative"),
+        (
+            ("method=unidec", "ensemble.members=1", "ensemble.fusion=average"),
+            "average with unidec.enabled: its scores may be negative",
+        ),
         (
             ("method=unidec", "ensemble.members=1", "predict.mode=routed"),
             "the index of labels is searched as a whole",

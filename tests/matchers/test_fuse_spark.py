@@ -183,8 +183,8 @@ def test_what_counts_of_a_run_is_how_it_last_predicted_and_not_how_it_was_opened
     opened = {"exclude_self": True, "transform": "identity"}
     theirs.fs.write_text(joined(theirs.run.uri, "run.json"), json.dumps({"config": {"predict": opened}}))
 
-    def predicted_again(exclude_self, trees, transform, sketch):
-        scoring = {"trees": trees, "transform": transform, "sketch": sketch}
+    def predicted_again(exclude_self, trees, transform, sketch, vectors=False):
+        scoring = {"trees": trees, "transform": transform, "sketch": sketch, "vectors": vectors}
         notes = {"exclude_self": exclude_self, "scoring": scoring}
         theirs.run.finish(StageRecord("predict", "again", 0.0, notes=notes))
 
@@ -195,6 +195,9 @@ def test_what_counts_of_a_run_is_how_it_last_predicted_and_not_how_it_was_opened
     Fusing(runs, "average", (1.0, 1.0), K)
     predicted_again(False, 0, "sigmoid", ["sigmoid", "unbiased"])
     with pytest.raises(InputError, match=r"run b has mach.aggregate unbiased: its scores may be negative"):
+        Fusing(runs, "average", (1.0, 1.0), K)
+    predicted_again(False, 0, "sigmoid", None, vectors=True)
+    with pytest.raises(InputError, match=r"run b has unidec.enabled: its scores may be negative"):
         Fusing(runs, "average", (1.0, 1.0), K)
     predicted_again(True, 1, "sigmoid", None)
     with pytest.raises(InputError, match=r"a and b have different predict.exclude_self"):

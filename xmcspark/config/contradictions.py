@@ -34,8 +34,10 @@ def _of_members(config: Config) -> Iterator[str]:
             "replicated"
         )
     sketch = (config.mach.transform, config.mach.aggregate) if mach else None
-    negative = negative_by(trees, config.predict.transform, sketch)
-    fused = mach + (trees if config.tree.shape != () else min(trees, 1))  # more of the same are refused below
+    negative = negative_by(trees, config.predict.transform, sketch, unidec)
+    fused = (
+        mach + unidec + (trees if config.tree.shape != () else min(trees, 1))
+    )  # more of the same are refused below
     if negative and fused > 1 and config.ensemble.fusion == "average":
         yield (
             f"ensemble.fusion is average with {negative}: its scores may be negative, where a label that a member did "
@@ -86,11 +88,6 @@ def _of_unidec(config: Config) -> Iterator[str]:
     settings, processes = config.unidec, config.encoder.processes
     if not settings.enabled:
         return
-    if config.ensemble.members and config.ensemble.fusion == "average":
-        yield (
-            "ensemble.fusion is average with unidec.enabled and a tree: similarities may be negative, where a label "
-            "that a member did not find (0) would rank above one it found; set ensemble.fusion to normalised or rank"
-        )
     if settings.batch_size < 2 * processes:
         yield (
             f"unidec.batch_size is {settings.batch_size} with encoder.processes {processes}: each process needs at "

@@ -268,7 +268,7 @@ def _predict(fusing: Fusing, context: Context) -> None:
         fusion=fusing.fusion,
         weights=list(fusing.weights),
         exclude_self=context.config.predict.exclude_self,
-        scoring={"trees": 0, "transform": "", "sketch": None},  # never negative
+        scoring={"trees": 0, "transform": "", "sketch": None, "vectors": False},  # never negative
     )
 
 

@@ -53,7 +53,12 @@ def run(context: Context) -> None:
         mode=mode,
         model_bytes=size,
         exclude_self=config.predict.exclude_self,
-        scoring={"trees": config.ensemble.members, "transform": config.predict.transform, "sketch": sketch},
+        scoring={
+            "trees": config.ensemble.members,
+            "transform": config.predict.transform,
+            "sketch": sketch,
+            "vectors": config.unidec.enabled,
+        },
     )
     if written == 0:
         splits = ", ".join(config.evaluate.splits)

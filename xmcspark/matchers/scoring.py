@@ -23,17 +23,19 @@ def may_be_negative(transform: str) -> bool:
     return transform == "identity" or transform.startswith("log-")
 
 
-def negative_by(trees: int, transform: str, sketch: tuple[str, str] | None) -> str | None:
-    """The setting by which scores of some member may be negative, of so many trees with a transform, and of a sketch
-    with (transform, aggregate); None if there is none. Such scores cannot be averaged with those of others: a label
-    that a member did not find counts as 0."""
+def negative_by(
+    trees: int, transform: str, sketch: tuple[str, str] | None, vectors: bool = False
+) -> str | None:
+    """The setting by which scores of some member may be negative, of so many trees with a transform, of a sketch with
+    (transform, aggregate) and of a search of vectors; None if there is none. Such scores cannot be averaged with those
+    of others: a label that a member did not find counts as 0."""
     if trees and may_be_negative(transform):
         return f"predict.transform {transform}"
     if sketch is not None and may_be_negative(sketch[0]):
         return f"mach.transform {sketch[0]}"
     if sketch is not None and sketch[1] == "unbiased":
         return "mach.aggregate unbiased"
-    return None
+    return "unidec.enabled" if vectors else None
 
 
 @dataclass(frozen=True)

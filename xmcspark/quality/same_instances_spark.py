@@ -58,11 +58,15 @@ def negative_scores(run: Run) -> str | None:
     noted = run.record("predict").notes.get("scoring")
     if noted is None:
         settings = _opened_settings(run)
-        ensemble, predict, mach = (settings.get(name, {}) for name in ("ensemble", "predict", "mach"))
+        parts = ("ensemble", "predict", "mach", "unidec")
+        ensemble, predict, mach, unidec = (settings.get(name, {}) for name in parts)
         sketch = [mach.get("transform"), mach.get("aggregate")] if mach.get("enabled") else None
         noted = {"trees": ensemble.get("members", 1), "transform": predict.get("transform"), "sketch": sketch}
+        noted["vectors"] = unidec.get("enabled", False)
     of_sketch = (str(noted["sketch"][0]), str(noted["sketch"][1])) if noted["sketch"] else None
-    return negative_by(int(noted["trees"]), str(noted["transform"]), of_sketch)
+    return negative_by(
+        int(noted["trees"]), str(noted["transform"]), of_sketch, bool(noted.get("vectors", False))
+    )
 
 
 def _opened_settings(run: Run) -> dict[str, Any]:
