@@ -21,7 +21,7 @@ from xmcspark.errors import ConfigError
 from xmcspark.mach.settings import learner_problem
 from xmcspark.matchers.fuse_options import add_fuse_options, fuse_arguments
 from xmcspark.neural.available import require_torch
-from xmcspark.neural.preflight import check_model_files, check_this_machine
+from xmcspark.neural.early_checks import check_model_files, check_this_machine
 from xmcspark.quality.compare_options import add_compare_options, compare_arguments
 from xmcspark.serving.sql_options import add_sql_options, sql_arguments
 

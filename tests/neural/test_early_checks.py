@@ -10,8 +10,8 @@ from tiny_model import SPECIAL, WORDS, save_tiny_model
 
 from jobs.submit import check_encoder
 from xmcspark.errors import ConfigError
+from xmcspark.neural.early_checks import check_model_files
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.preflight import check_model_files
 from xmcspark.neural.settings import EncoderSettings
 
 
