@@ -16,7 +16,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,33 +24,23 @@ from typing import Any
 from bench import machine
 from bench.table import text_table
 from bench.tiny_encoder import save_tiny_encoder
+from bench.watching import Watching
 
 LABELS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 _EVERY_S = 0.002
 _KINDS = {"private": ("RssAnon",), "mapped": ("RssFile", "RssShmem")}
 
 
-class MemoryNow:
-    """The most memory of each kind that this process had while it was entered, by looking again and again."""
+class MemoryNow(Watching):
+    """The most memory of each kind that this process had while it was entered."""
 
     def __init__(self) -> None:
+        super().__init__(_EVERY_S)
         self.peaks = dict.fromkeys(_KINDS, 0.0)
-        self._stop, self._thread = threading.Event(), threading.Thread(target=self._watch)
 
-    def __enter__(self) -> MemoryNow:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while True:
-            for kind, value in memory_mb().items():
-                self.peaks[kind] = max(self.peaks[kind], value)
-            if self._stop.wait(_EVERY_S):
-                return
+    def look(self) -> None:
+        for kind, value in memory_mb().items():
+            self.peaks[kind] = max(self.peaks[kind], value)
 
 
 def memory_mb() -> dict[str, float]:

@@ -3,37 +3,29 @@ looking now and then misses only what a process took in its last moments."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from bench.watching import Watching
 
 _EVERY_S = 0.1
 
 
-class PeakMemory:
+class PeakMemory(Watching):
     """Watches a process and all below it while it is entered. A kind has a name and says which command lines are its
     own; `peaks`: of each kind, MB of the process that had most."""
 
     def __init__(self, pid: int, kinds: Mapping[str, Callable[[str], bool]]) -> None:
+        super().__init__(_EVERY_S)
         self._pid, self._kinds = pid, kinds
         self.peaks = dict.fromkeys(kinds, 0.0)
-        self._stop, self._thread = threading.Event(), threading.Thread(target=self._watch)
 
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_EVERY_S):
-            for process in _below(self._pid):
-                command, peak = _command(process), _peak_mb(process)
-                for kind, is_of in self._kinds.items():
-                    if is_of(command):
-                        self.peaks[kind] = max(self.peaks[kind], peak)
+    def look(self) -> None:
+        for process in _below(self._pid):
+            command, peak = _command(process), _peak_mb(process)
+            for kind, is_of in self._kinds.items():
+                if is_of(command):
+                    self.peaks[kind] = max(self.peaks[kind], peak)
 
 
 def _below(pid: int) -> list[Path]:
