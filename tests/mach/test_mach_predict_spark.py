@@ -56,7 +56,8 @@ def test_labels_that_fit_or_were_asked_for_in_ranges_are_left_at_that(make_conte
     context, _ = prepared(make_context)
     STAGE.run(context)
     assert "labels_at_once" not in context.notes
-    assert context.notes["scoring"] == {"trees": 0, "transform": "l3-hinge", "sketch": ["sigmoid", "mean"]}
+    scoring = {"trees": 0, "transform": "l3-hinge", "sketch": ["sigmoid", "mean"], "vectors": False}
+    assert context.notes["scoring"] == scoring
     assert context.notes["exclude_self"] is False
     monkeypatch.setattr(recovery_memory, "_LABEL", 1 << 20)
     asked, _ = prepared(make_context, "mach.labels_at_once=20", "predict.node_memory_mb=1")
