@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np, pyarrow as pa
 from xmcspark.labels import packed_sums, pifa_spark
 from xmcspark.text.feature_table import FeatureSpace
-packed_sums._HELD_ENTRIES = 1 << 18
+packed_sums._HELD_ENTRIES = packed_sums._HELD_ROWS = 1 << 18
 plan = pifa_spark.PifaPlan(2.0**-20, FeatureSpace(5000), 200, None, None, 0, 1, 200, 1 << 12, store=sys.argv[2] or None)
 
 def batches():

@@ -15,10 +15,11 @@ from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.label_sums import label_sums, pifa_grid
 from xmcspark.labels.packed_sums import BlockSums, packed_by_block
 from xmcspark.labels.pifa_spark import LABEL_ROWS, PifaPlan, label_rows, routed_sums
-from xmcspark.labels.referred_sums import referred_by_block, sums_of_referred
+from xmcspark.labels.referred_sums import referred_by_block, referred_rows
 from xmcspark.matchers.row_store import keep_rows
 from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.packing import packed, unpacked
+from xmcspark.sparse.rows import take_rows
 from xmcspark.store.direct_tables import FrameRows
 from xmcspark.text.feature_table import FeatureSpace
 from xmcspark.tree.index_spark import STAGE
@@ -121,20 +122,33 @@ def test_sums_added_on_the_way_are_the_same(problem, monkeypatch):
     assert np.array_equal(found[0].indices, found[1].indices)
 
 
-def test_sums_of_rows_that_are_referred_to_are_those_of_the_rows(problem, tmp_path):
+@pytest.mark.parametrize("held", [1, 10**9])  # added up on the way, or all at once
+def test_features_of_rows_that_are_referred_to_are_those_of_their_sums(problem, tmp_path, monkeypatch, held):
+    monkeypatch.setattr(packed_sums, "_HELD_ROWS", held)
     X, Y = problem
     soft = as_csr(Y.copy())
     soft.data[:] = np.random.default_rng(0).random(soft.nnz, np.float32)
     grid = pifa_grid(X, soft)
-    store = keep_rows(tmp_path, as_csr(X))
-    expected, found = label_sums(X, soft, grid=grid), []
-    for block, payload in referred_by_block(soft, store, 7):
-        found.append(sums_of_referred(tmp_path, FEATURES, grid, 1, payload))
-        assert set((found[-1][0] // 7).tolist()) == {block}
-    labels, _, indices, sums = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    assert np.array_equal(labels, expected.labels)
-    assert np.array_equal(indices, expected.indices)
-    assert sums.tobytes() == expected.sums.tobytes()
+    referred, summed = (BlockSums(1, 7, FEATURES, 1, grid) for _ in range(2))
+    for rows in np.array_split(np.arange(ROWS), 5):
+        part, of_part = as_csr(X[rows]), take_rows(soft, rows)
+        store = keep_rows(tmp_path, part)
+        for block, payload in referred_by_block(of_part, store, 7):
+            found = referred_rows(tmp_path, payload)
+            assert set((found.labels // 7).tolist()) == {block}
+            if block == 1:
+                referred.add_rows(found)
+        for block, payload in packed_by_block(label_sums(part, of_part, grid=grid), 7):
+            if block == 1:
+                summed.add(payload)
+    ids = np.arange(7, 14, dtype=np.int32)
+    for most in (None, 3):
+        (Z, cut), (expected, of_sums) = (sums.features(ids, most) for sums in (referred, summed))
+        assert cut == of_sums
+        assert np.array_equal(Z.indptr, expected.indptr)
+        assert np.array_equal(Z.indices, expected.indices)
+        assert Z.data.tobytes() == expected.data.tobytes()
+    assert referred.total().sums.tobytes() == summed.total().sums.tobytes()
 
 
 def test_payloads_are_of_one_block_and_hold_everything(problem):

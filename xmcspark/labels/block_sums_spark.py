@@ -12,7 +12,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from xmcspark.labels.label_sums import LabelSums
+from xmcspark.labels.label_sums import LabelledRows, LabelSums
 from xmcspark.labels.packed_sums import BlockSums, packed_by_block
 from xmcspark.sparse.packing import packed, unpacked
 from xmcspark.store.direct_tables import MappedRows
@@ -79,21 +79,22 @@ def received(
     block_size: int,
     cols: int,
     threads: int,
-    sums_of: Callable[[object], tuple[np.ndarray, ...]] | None = None,
+    rows_of: Callable[[object], LabelledRows] | None = None,
+    grid: float | None = None,
 ) -> Iterator[tuple[np.ndarray, BlockSums, int]]:
     """(ids sent for it, increasing; its sums; what was cut) of one block after the other, from `routed` rows.
-    `sums_of`: gives the arrays of a `LabelSums` for a payload of `sent_referred`."""
+    `rows_of`: finds the rows of a payload of `sent_referred`, which are added up on the grid."""
     rows = (row for batch in batches for row in zip(*(batch.column(i) for i in range(4)), strict=True))
     for number, block in groupby(rows, key=lambda row: row[0].as_py()):
         ids, left_out = [np.zeros(0, np.int32)], 0
-        sums = BlockSums(number, block_size, cols, threads)
+        sums = BlockSums(number, block_size, cols, threads, grid)
         for _, kind, cut, payload in block:
             left_out += cut.as_py()
             if kind.as_py() == _IDS:
                 ids.append(unpacked(payload.as_buffer())[0])
             elif payload.is_valid:
-                if kind.as_py() == _REFERRED and sums_of is not None:
-                    sums.add_arrays(*sums_of(payload.as_buffer()))
+                if kind.as_py() == _REFERRED and rows_of is not None:
+                    sums.add_rows(rows_of(payload.as_buffer()))
                 else:
                     sums.add(payload.as_buffer())
         yield np.sort(np.concatenate(ids)), sums, left_out

@@ -35,6 +35,19 @@ class LabelSums:
             raise InputError(f"label sums, row {bad[0]}: malformed ({bad[1]})")
 
 
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows of X and the labels they count for, not added up yet."""
+
+    labels: np.ndarray  # int32, increasing
+    positives: Csr  # labels × rows: the target of each pair
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, data
+
+    @property
+    def entries(self) -> int:
+        return len(self.rows[1])
+
+
 def pifa_grid(X: Any, Y: Any) -> float:
     """The grid for `label_sums` of these instances. For parts of a whole, give `exact_grid` the maxima over
     all of them: the largest |x|, the largest |y| and the most positives of a label."""
@@ -67,12 +80,40 @@ def features_of_sums(
     labels, selector, rows, cols = _stacked(list(parts))
     if len(labels) and labels[-1] >= n_labels:
         raise InputError(f"label sums name label {labels[-1]}, but there are only {n_labels} labels")
-    (indptr, indices, data), cut = row_sums(
-        selector, rows, cols, normalise=True, max_features=max_features, threads=threads
-    )
-    entries = np.zeros(n_labels + 1, np.int64)
+    found, cut = row_sums(selector, rows, cols, normalise=True, max_features=max_features, threads=threads)
+    return _of_labels(labels, found, (n_labels, cols)), cut
+
+
+def sums_of_rows(parts: list[LabelledRows], cols: int, *, grid: float, threads: int = 1) -> LabelSums:
+    """What `label_sums` gives for these rows."""
+    labels, positives, rows = _joined(parts)
+    found, _ = row_sums(positives, rows, cols, grid=grid, as_double=True, threads=threads)
+    return LabelSums(labels, *found, cols=cols)
+
+
+def features_of_rows(
+    parts: list[LabelledRows],
+    shape: tuple[int, int],
+    *,
+    grid: float,
+    max_features: int | None = None,
+    threads: int = 1,
+) -> tuple[Csr, Cut]:
+    """Z, what `features_of_sums` gives for the sums of these rows: added up, cut and normalised at once."""
+    labels, positives, rows = _joined(parts)
+    how: dict[str, Any] = {"normalise": True, "max_features": max_features, "threads": threads}
+    found, cut = row_sums(positives, rows, shape[1], grid=grid, **how)
+    return _of_labels(labels, found, shape), cut
+
+
+def _of_labels(
+    labels: np.ndarray, rows: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int]
+) -> Csr:
+    """Rows of some labels among all labels, the others empty."""
+    indptr, indices, data = rows
+    entries = np.zeros(shape[0] + 1, np.int64)
     entries[labels.astype(np.int64) + 1] = np.diff(indptr)
-    return Csr(np.cumsum(entries), indices, data, (n_labels, cols)), cut
+    return Csr(np.cumsum(entries), indices, data, shape)
 
 
 def positives_by_label(y: Csr) -> tuple[np.ndarray, Csr]:
@@ -86,6 +127,28 @@ def positives_by_label(y: Csr) -> tuple[np.ndarray, Csr]:
     indptr = np.append(transposed.indptr[present], transposed.nnz)
     shape = (len(present), y.shape[0])
     return present.astype(np.int32), Csr(indptr, transposed.indices, transposed.data, shape)
+
+
+def _joined(
+    parts: list[LabelledRows],
+) -> tuple[np.ndarray, Csr, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(labels, positives, rows) of all parts: all rows, one part's after the other's, and those of each label."""
+    counts = [len(part.rows[0]) - 1 for part in parts]
+    before = np.concatenate([[0], np.cumsum(counts)])
+    owner = np.concatenate([np.repeat(part.labels, np.diff(part.positives.indptr)) for part in parts])
+    row = np.concatenate([part.positives.indices + at for part, at in zip(parts, before[:-1], strict=True)])
+    target = np.concatenate([part.positives.data for part in parts])
+    order = np.argsort(owner, kind="stable")
+    labels, first = np.unique(owner[order], return_index=True)
+    positives = Csr(
+        np.append(first, len(owner)).astype(np.int64),
+        row[order].astype(np.int32),
+        target[order],
+        (len(labels), int(before[-1])),
+    )
+    lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.rows[0]) for part in parts)])
+    indices, data = (np.concatenate([part.rows[at] for part in parts]) for at in (1, 2))
+    return labels.astype(np.int32), positives, (np.cumsum(lengths), indices, data)
 
 
 def _stacked(

@@ -20,7 +20,7 @@ from xmcspark.labels.block_sums_spark import received, routed, sent_ids, sent_re
 from xmcspark.labels.instance_cap import InstanceCap
 from xmcspark.labels.kept_blocks import keep_block
 from xmcspark.labels.label_sums import label_sums
-from xmcspark.labels.referred_sums import referred_by_block, sums_of_referred
+from xmcspark.labels.referred_sums import referred_by_block, referred_rows
 from xmcspark.matchers.row_store import keep_rows
 from xmcspark.matchers.targets import rows_of, select
 from xmcspark.sparse.arrow import csr_of_targets, lists_of_csr
@@ -123,10 +123,9 @@ def _wanted(plan: PifaPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
 
 
 def _blocks(plan: PifaPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    sums_of = None
-    if plan.store is not None:
-        sums_of = partial(sums_of_referred, Path(plan.store), plan.space.size, plan.grid, plan.threads)
-    for labels, sums, cut_pairs in received(batches, plan.block_size, plan.space.size, plan.threads, sums_of):
+    rows_of = None if plan.store is None else partial(referred_rows, Path(plan.store))
+    how = (plan.block_size, plan.space.size, plan.threads, rows_of, plan.grid)
+    for labels, sums, cut_pairs in received(batches, *how):
         Z, cut = sums.features(labels, plan.max_features)
         if plan.kept is not None:
             keep_block(Path(plan.kept), sums.number, labels, Z)

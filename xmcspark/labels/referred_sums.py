@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from xmcspark.labels.label_sums import positives_by_label
-from xmcspark.matchers.row_store import kept_arrays
+from xmcspark.labels.label_sums import LabelledRows, positives_by_label
+from xmcspark.matchers.row_store import kept_rows
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.packing import packed, unpacked
-from xmcspark.sparse.spgemm import row_sums
 
 
 def referred_by_block(Y: Csr, store: str, block_size: int) -> Iterator[tuple[int, bytes]]:
@@ -29,13 +28,11 @@ def referred_by_block(Y: Csr, store: str, block_size: int) -> Iterator[tuple[int
         yield number, packed(labels[a:b], indptr, positives.indices[at], positives.data[at], name)
 
 
-def sums_of_referred(
-    folder: Path, cols: int, grid: float, threads: int, payload: object
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What `label_sums` gives for the labels of a payload: labels, indptr, indices, sums. One store is mapped at a
-    time: what is in memory does not grow with the instances."""
+def referred_rows(folder: Path, payload: object) -> LabelledRows:
+    """The rows that a payload refers to, copied out of their store: one store is mapped at a time, so that what is in
+    memory does not grow with the instances."""
     labels, indptr, rows, targets, name = unpacked(payload)
-    X = kept_arrays(folder, name.tobytes().decode(), rows)
-    positives = Csr(indptr, rows, targets, (len(labels), len(X[0]) - 1))
-    sums, _ = row_sums(positives, X, cols, grid=grid, as_double=True, threads=threads)
-    return labels, *sums
+    which, place = np.unique(rows, return_inverse=True)
+    X = kept_rows(folder, name.tobytes().decode(), which)
+    positives = Csr(indptr, place.astype(np.int32), targets, (len(labels), len(which)))
+    return LabelledRows(labels, positives, X)

@@ -69,11 +69,12 @@ class RowStore:
         return Csr(*arrays, (len(rows), features), dense)
 
 
-def kept_arrays(folder: Path, name: str, rows: np.ndarray) -> _Arrays:
-    """(indptr, indices, data) of all rows of that name, which are to have the given ones among them."""
+def kept_rows(folder: Path, name: str, rows: np.ndarray) -> _Arrays:
+    """(indptr, indices, data) of some rows of that name."""
     store = _opened(folder, name)
     _check(folder, rows, store.rows)
-    return store.arrays
+    arrays: _Arrays = gather_rows([store.arrays], np.zeros(len(rows), np.int32), rows)
+    return arrays
 
 
 def _opened(folder: Path, name: str) -> _Kept:
