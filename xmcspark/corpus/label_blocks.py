@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xmcspark.corpus.row_cleaning import CleanRows, RowFacts, valid_texts
+from xmcspark.sparse.distinct import distinct, union
 from xmcspark.sparse.row_hash import text_hashes
 
 BLOCK = 1 << 16  # labels
@@ -101,7 +102,7 @@ class RowCounter:
             split: np.unique(np.concatenate([np.empty(0, np.int64), *parts]), return_counts=True)
             for split, parts in self._labels.items()
         }
-        labels = np.union1d(counted["train"][0], counted["test"][0])
+        labels = union(counted["train"][0], counted["test"][0])
         columns = {"label": labels}
         for split, (own, counts) in counted.items():
             columns[split] = np.zeros(len(labels), np.int64)
@@ -225,7 +226,7 @@ class BlockOwner:
         table = _whole(self._parts["hashes"], _HASHES)
         for number, group in enumerate(GROUPS):
             own = table["hash"].to_numpy()[table["group"].to_numpy() == number]
-            facts.add(LabelFacts(totals={f"repeated_{group}": len(own) - len(np.unique(own))}))
+            facts.add(LabelFacts(totals={f"repeated_{group}": len(own) - len(distinct(own))}))
 
     def _counts_of(self, ids: np.ndarray, facts: LabelFacts) -> dict[str, np.ndarray]:
         """By split, for each of `ids`; notes what rows have that is not among them."""

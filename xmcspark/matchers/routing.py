@@ -13,6 +13,7 @@ from xmcspark.matchers.row_selection import RowCap, row_hashes
 from xmcspark.matchers.targets import lift, rows_of
 from xmcspark.matchers.trainer import node_seeds
 from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.distinct import union
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.units import Unit, node_starts
 
@@ -92,7 +93,7 @@ class Router:
         if rows.reached is not None:
             _, by_beam, reaching = _by_unit(self._node_owner(level), rows.reached)
             targets = _numbered(unit_of, row_of, len(rows))
-            places = np.union1d(targets, _numbered(by_beam, reaching, len(rows)))
+            places = union(targets, _numbered(by_beam, reaching, len(rows)))
             indptr = np.append(np.searchsorted(targets, places), len(targets))
             return *np.divmod(places, max(1, len(rows))), indptr.astype(np.int64)
         if self._root is not None and self._levels[self._root] == level:

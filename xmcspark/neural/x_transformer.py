@@ -26,6 +26,7 @@ from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.training_set import TrainingSet, embeddings_alone
 from xmcspark.neural.xr_transformer import LevelReport, XrFineTuning, head_matchers
 from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.distinct import distinct
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
 
@@ -99,7 +100,7 @@ class XFineTuning:
         self.identity = dict(identity)
         more = {"identity": self.identity, "embedder": self.embedder, "threads": threads, "seed": seed}
         self.how = {**how, **more}
-        self.live = np.unique(data.Y.indices)
+        self.live = distinct(data.Y.indices)
         if len(self.live) < 2:
             raise InputError(
                 f"the training instances have {len(self.live)} labels: there is nothing to tell apart"

@@ -34,6 +34,7 @@ from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings
 from xmcspark.neural.shortlist import best_children, united
 from xmcspark.neural.training_set import TrainingSet, embeddings_alone
 from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.distinct import distinct
 from xmcspark.sparse.rows import take_rows
 from xmcspark.tree.build import build_tree
 from xmcspark.tree.label_tree import LabelTree
@@ -65,7 +66,7 @@ def preliminary_tree(
     """The tree that fine-tuning goes down: labels clustered by the TF-IDF of their instances, but for those that are
     held out (bool, by row)."""
     Y = data.Y if held_out is None else learned_targets(data.Y, held_out)
-    live = np.unique(Y.indices)
+    live = distinct(Y.indices)
     if len(live) < 2:
         raise InputError(f"the training instances have {len(live)} labels: there is nothing to tell apart")
     Z = pifa(data.X, Y, threads=threads)[live]

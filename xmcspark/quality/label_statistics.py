@@ -12,6 +12,7 @@ from xmcspark.matchers.predictions import Predictions
 from xmcspark.quality.label_profile import LabelProfile
 from xmcspark.quality.metric_sums import GRID, MetricSums, N, X, Y, on_grid
 from xmcspark.quality.row_statistics import Truth
+from xmcspark.sparse.distinct import union
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class LabelCounts:
                 self.hits + other.hits,
                 self.predicted + other.predicted,
             )
-        labels = np.union1d(self.labels, other.labels)
+        labels = union(self.labels, other.labels)
         result = LabelCounts(
             labels,
             np.zeros(len(labels), np.int64),

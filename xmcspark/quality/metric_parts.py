@@ -19,6 +19,7 @@ from xmcspark.quality.metric_sums import LABEL_METRICS, ROW_METRICS, WEIGHTED_ME
 from xmcspark.quality.metrics import METRICS, PartialMetrics, partial_metrics
 from xmcspark.quality.replicates import Replicates
 from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.distinct import union
 
 _BLOCK_LABELS = 1 << 20  # counts of so many are held by one task
 _TASK_PAIRS = 1 << 18  # (label, row) pairs that are worth a task of their own
@@ -35,7 +36,7 @@ def block_metrics(
     row_keys: np.ndarray | None = None,
 ) -> PartialMetrics:
     """As `partial_metrics`, in memory that follows the labels of these rows only."""
-    occurring = np.unique(np.concatenate([predictions.labels.ravel(), truth.indices]))
+    occurring = union(predictions.labels.ravel(), truth.indices)
     occurring = occurring[occurring >= 0]
     if len(occurring) and occurring[-1] >= profile.n_labels:
         raise InputError(

@@ -123,8 +123,10 @@ def _by_path(batch: pa.RecordBatch, table: Table) -> Iterator[tuple[str, pa.Reco
         return
     (column,) = table.partitioned_by
     values = batch.column(column)
-    for value in pc.unique(values).to_pylist():
-        yield f"{column}={value}", batch.filter(pc.equal(values, value))
+    found = pc.unique(values).to_pylist()
+    for value in found:
+        part = batch if len(found) == 1 else batch.filter(pc.equal(values, value))
+        yield f"{column}={value}", part
 
 
 class _File:

@@ -28,7 +28,7 @@ from xmcspark.store.direct_tables import Rows
 from xmcspark.store.placement import partition_keys
 from xmcspark.store.side_files import SideFolder
 from xmcspark.tree.build import build_meta_tree, build_sub_tree, build_tree, cluster_counts, join_trees
-from xmcspark.tree.centres import level_centres
+from xmcspark.tree.centres import tree_centres
 from xmcspark.tree.label_rows import gathered_payloads, label_rows, packed_by_cluster
 from xmcspark.tree.label_tree import LabelTree
 from xmcspark.tree.params import TreeParams
@@ -238,14 +238,12 @@ def centre_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Centres of the first levels of a (sub-)tree whose root is of level `top`; firsts[t] is the number, within its
     level of the whole tree, of the first cluster of level t here."""
-    for t, first in enumerate(firsts):
-        C = level_centres(
-            Z, tree, t, grid=plan.grid, max_features=plan.centre_features, threads=plan.params.threads
-        )
+    how = {"grid": plan.grid, "max_features": plan.centre_features, "threads": plan.params.threads}
+    for t, C in tree_centres(Z, tree, len(firsts), **how):
         for start in range(0, C.shape[0], _CHUNK_NODES):
             stop = min(start + _CHUNK_NODES, C.shape[0])
             a, b = int(C.indptr[start]), int(C.indptr[stop])
-            where = np.array([top + t, first + start], np.int64)
+            where = np.array([top + t, firsts[t] + start], np.int64)
             indptr = C.indptr[start : stop + 1] - a
             yield built_row(member, part, CENTRES, packed(where, indptr, C.indices[a:b], C.data[a:b]))
 
