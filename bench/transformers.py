@@ -27,7 +27,7 @@ from bench.augmentation import Task, task_of
 from bench.machine import describe
 from bench.transformers_ensembles import fused
 from bench.transformers_peers import PEERS, peer_row
-from bench.transformers_steps import Asked, part_of
+from bench.transformers_steps import WORK, Asked, part_of
 from bench.transformers_studies import STUDIES, Direction
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.quality.comparison import compare
@@ -52,8 +52,10 @@ def peer_asked(options: argparse.Namespace, changes: dict[str, Any]) -> Asked:
 class Runner:
     """Models as processes, each once."""
 
-    def __init__(self, data: str, encoder: str, scratch: Path, threads: int) -> None:
+    def __init__(self, data: str, encoder: str, scratch: Path, threads: int, study: Sequence[Asked]) -> None:
+        """`study`: all rows there may be, because one may need what another has fine-tuned."""
         self.data, self.encoder, self.scratch, self.threads = data, encoder, scratch, threads
+        self.study = {asked.label: asked for asked in study}
 
     def folder(self, asked: Asked) -> Path:
         name = asked.label.replace(" ", "-") + ("-with-curve" if asked.curve else "")
@@ -65,12 +67,15 @@ class Runner:
     def row(self, asked: Asked) -> dict[str, Any]:
         folder = self.folder(asked)
         if not self.is_done(asked):
+            tuned = self._tuned_by(asked)
             print(f"training {asked.label}", file=sys.stderr, flush=True)
             order = {
                 "asked": asdict(asked),
                 "data": self.data,
                 "encoder": self.encoder,
                 "folder": str(folder),
+                "tuned": None if tuned is None else str(tuned),
+                "keep": any(self._base_of(other) == asked.label for other in self.study.values()),
             }
             few = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": "false"}
             command = [
@@ -82,6 +87,21 @@ class Runner:
             subprocess.run(command, check=True, env=few)
         found: dict[str, Any] = json.loads((folder / "facts.json").read_text())
         return found
+
+    def _base_of(self, asked: Asked) -> str | None:
+        """The label of the row whose fine-tuned encoder it takes."""
+        return replace(asked, name=asked.tuned_by).label if asked.tuned_by else None
+
+    def _tuned_by(self, asked: Asked) -> Path | None:
+        """The folder of that row, trained first if need be; None if it fine-tunes by itself."""
+        label = self._base_of(asked)
+        if label is None:
+            return None
+        base = replace(self.study[label], rows=asked.rows)
+        if not (self.folder(base) / WORK).exists():
+            (self.folder(base) / "facts.json").unlink(missing_ok=True)
+            self.row(base)
+        return self.folder(base)
 
     def predictions(self, asked: Asked) -> Predictions:
         with np.load(self.folder(asked) / "predictions.npz") as saved:
@@ -152,6 +172,12 @@ def judged(
     return found
 
 
+def and_before(found: list[dict[str, Any]], before: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """What was found now, and what was before and cannot be found again: predictions are kept in scratch only."""
+    again = {(one[name], one["seed"]) for one in found}
+    return [one for one in before if (one[name], one["seed"]) not in again] + found
+
+
 def verdict(differences: list[list[float]], falls: bool = False) -> str:
     """Of one metric over seeds: what the mean difference and its interval say of the claim that it rises, or `falls`.
     Seeds resample the same rows, so the mean of their ends is taken for the end of the mean: a little wide."""
@@ -204,12 +230,17 @@ def main(arguments: list[str] | None = None) -> int:
         wanted = [replace(asked, rows=options.rows) for asked in wanted]
     if options.curve:
         wanted = [replace(asked, curve=has_curve(asked)) for asked in wanted]
-    runner = Runner(options.data, options.encoder, options.scratch / Path(options.data).name, options.threads)
+    scratch = options.scratch / Path(options.data).name
+    runner = Runner(options.data, options.encoder, scratch, options.threads, list(study.rows(changes)))
     results = measure(runner, wanted, options.json)
     tasks = Tasks(options.data)
     beside(runner, peers, peer_asked(options, changes), tasks, results, options.json)
-    results["directions"] = judged(runner, wanted, tasks, study.directions)
-    results["ensembles"] = fused(wanted, runner.is_done, runner.predictions, tasks.of)
+    found = {
+        "directions": judged(runner, wanted, tasks, study.directions),
+        "ensembles": fused(wanted, runner.is_done, runner.predictions, tasks.of),
+    }
+    for kind, name in (("directions", "claim"), ("ensembles", "name")):
+        results[kind] = and_before(found[kind], results.get(kind, []), name)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     return 0
 

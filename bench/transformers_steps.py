@@ -55,15 +55,31 @@ class Asked:
     gandalf: bool = False
     rows: int = 0  # a subset of the training rows, the same for all; 0: all
     curve: bool = False  # whether quality at moments on the way is wanted
+    tuned_by: str = (
+        ""  # another row, of the same seed, whose fine-tuned encoder it ranks with: only rankers differ
+    )
 
     @property
     def label(self) -> str:
         return f"{self.name}, seed {self.seed}"
 
 
-def learn(asked: Asked, data: str, encoder: str, folder: Path, threads: int) -> dict[str, Any]:
+WORK = "work"  # in the folder of a row: what fine-tuning leaves
+
+
+def learn(
+    asked: Asked,
+    data: str,
+    encoder: str,
+    folder: Path,
+    threads: int,
+    *,
+    tuned: Path | None = None,
+    keep: bool = False,
+) -> dict[str, Any]:
     """Trains and predicts; predictions stay in the folder, for comparisons. What moments on the way would have come to
-    is found out afterwards, and counts for nothing."""
+    is found out afterwards, and counts for nothing. `tuned`: the folder of the row `asked.tuned_by`; `keep`: whether
+    this one is such a row."""
     task = part_of(task_of(inputs.load(data, None, 0)[1]), asked.rows)
     config = configuration(asked, encoder)
     observed, made = instances_of(task, config, asked.gandalf, threads)
@@ -72,17 +88,28 @@ def learn(asked: Asked, data: str, encoder: str, folder: Path, threads: int) -> 
     if config.unidec.enabled:
         found, facts = _unidec(task, config, (observed, made), folder, threads)
     elif config.encoder.enabled:
-        trained = _neural(task, config, (observed, made), folder, threads, asked.curve)
+        work = _Work((tuned or folder) / WORK, folder / "moments" if asked.curve else None, tuned is not None)
+        trained = _neural(task, config, (observed, made), work, threads)
         found, facts = trained.found, trained.facts
     else:
         found, facts = _linear(task, config, observed, made, threads), {}
-    facts |= {"seconds": time.perf_counter() - started, "peak_mb": peak.bytes() / 1e6}
+    shared = sum(float(level["seconds"]) for level in facts["levels"]) if tuned is not None else 0.0
+    facts |= {"seconds": time.perf_counter() - started + shared, "peak_mb": peak.bytes() / 1e6}
     if trained is not None and trained.moments is not None:
         facts["curve"] = _curve(trained, task, config, folder, threads)
-    for name in ("work", "moments"):
+    for name in ("moments",) if keep else (WORK, "moments"):
         shutil.rmtree(folder / name, ignore_errors=True)
     np.savez(folder / "predictions.npz", labels=found.labels, scores=found.scores)
     return {"asked": asdict(asked), "metrics": measured(found, task), **facts}
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Where an encoder is fine-tuned."""
+
+    folder: Path
+    moments: Path | None  # where moments on the way are kept, if they are wanted
+    finished: bool  # whether another row has done it
 
 
 @dataclass(frozen=True)
@@ -139,12 +166,13 @@ def _neural(
     task: Task,
     config: Config,
     instances: tuple[Instances, Instances],
-    folder: Path,
+    work: _Work,
     threads: int,
-    with_curve: bool,
 ) -> _Trained:
     from bench.transformers_curve import Moments
-    from xmcspark.neural.text_model import TextModelSettings, train_text_model
+    from xmcspark.neural.fine_tuning_ways import TRAINING
+    from xmcspark.neural.text_model import TextModelSettings, ranked, train_text_model
+    from xmcspark.neural.training_set import TrainingSet
 
     settings = TextModelSettings(
         config.encoder, config.xr_transformer, config.x_transformer, config.tree, config.train.alone
@@ -154,28 +182,34 @@ def _neural(
     if len(made.keys):
         is_made = np.arange(len(observed.keys) + len(made.keys)) >= len(observed.keys)
         weights = np.where(is_made[:, None], np.array(config.augment.weights, np.float32), np.float32(1))
-    work = folder / "work"
     started = time.perf_counter()
-    moments = Moments(work, folder / "moments", config.x_transformer.enabled) if with_curve else None
-    model = train_text_model(
-        [*observed.texts, *made.texts],
-        stacked_rows([observed.Y, made.Y]).to_scipy(),
-        settings,
-        folder=work,
-        tfidf=vectorizer_of(config.text, threads).fit(observed.texts),
-        label_texts=[text or "" for text in task.label_texts],
-        row_keys=np.concatenate([observed.keys, made.keys]),
-        row_weights=weights,
-        made=is_made,
-        seed=config.seed,
-        threads=threads,
-        report=_told(moments),
-    )
+    tfidf, moments = vectorizer_of(config.text, threads).fit(observed.texts), None
+    if work.moments is not None:
+        moments = Moments(work.folder, work.moments, config.x_transformer.enabled)
+    if work.finished:
+        data = TrainingSet.load(work.folder / TRAINING)
+        model = ranked(data, tfidf, settings, work.folder, seed=config.seed, threads=threads)
+    else:
+        model = train_text_model(
+            [*observed.texts, *made.texts],
+            stacked_rows([observed.Y, made.Y]).to_scipy(),
+            settings,
+            folder=work.folder,
+            tfidf=tfidf,
+            label_texts=[text or "" for text in task.label_texts],
+            row_keys=np.concatenate([observed.keys, made.keys]),
+            row_weights=weights,
+            made=is_made,
+            seed=config.seed,
+            threads=threads,
+            report=_told(moments),
+        )
     trained = time.perf_counter()
     found, seconds = _predicted(model, task, config, threads)
-    history = json.loads((work / "history.json").read_text())
+    history = json.loads((work.folder / "history.json").read_text())
+    tuning = sum(float(level["seconds"]) for level in history["levels"]) if work.finished else 0.0
     facts = {
-        "train_s": trained - started,
+        "train_s": trained - started + tuning,
         **seconds,
         "levels": history["levels"],
         "weights": model.model.n_weights,
@@ -212,7 +246,7 @@ def _curve(trained: _Trained, task: Task, config: Config, folder: Path, threads:
     from xmcspark.neural.text_model import ranked
     from xmcspark.neural.training_set import TrainingSet
 
-    work, tfidf, how = folder / "work", trained.model.tfidf, {"seed": config.seed, "threads": threads}
+    work, tfidf, how = folder / WORK, trained.model.tfidf, {"seed": config.seed, "threads": threads}
     data = TrainingSet.load(work / TRAINING)
     assert trained.moments is not None
     return curve(
@@ -235,7 +269,16 @@ def main(arguments: list[str]) -> int:
     folder = Path(order["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     asked = Asked(**order["asked"])
-    found = learn(asked, order["data"], order["encoder"], folder, int(order["threads"]))
+    tuned = order.get("tuned")
+    found = learn(
+        asked,
+        order["data"],
+        order["encoder"],
+        folder,
+        int(order["threads"]),
+        tuned=None if tuned is None else Path(tuned),
+        keep=bool(order.get("keep")),
+    )
     (folder / "facts.json").write_text(json.dumps(found, indent=1) + "\n")
     return 0
 

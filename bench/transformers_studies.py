@@ -49,10 +49,10 @@ def ablations(changes: Changes) -> Iterator[Asked]:
     def xr(name: str, **more: Any) -> Asked:
         return Asked(f"XR-Transformer {name}".strip(), changes=_with(changes, "xr_transformer", more))
 
-    def x(name: str, negatives: str | None = None, **more: Any) -> Asked:
+    def x(name: str, negatives: str | None = None, tuned_by: str = "", **more: Any) -> Asked:
         of_train = {} if negatives is None else {"train.negatives": negatives}
-        of_x = _with(changes, "x_transformer", more)
-        return Asked(f"X-Transformer {name}".strip(), "x-transformer", {**of_x, **of_train})
+        of_x = {**_with(changes, "x_transformer", more), **of_train}
+        return Asked(f"X-Transformer {name}".strip(), "x-transformer", of_x, tuned_by=tuned_by)
 
     yield from _in_subset(
         [
@@ -65,9 +65,9 @@ def ablations(changes: Changes) -> Iterator[Asked]:
             xr("shortlists by head", shortlist="head"),
             replace(xr("Gandalf"), gandalf=True),
             x(""),
-            x("TFN", "tfn"),
-            x("TFN tfidf", "tfn", ranker_input="tfidf"),
-            x("Parabel", matching="linear"),
+            x("TFN", "tfn", "X-Transformer"),
+            x("TFN tfidf", "tfn", "X-Transformer", ranker_input="tfidf"),
+            x("Parabel", tuned_by="X-Transformer", matching="linear"),
             x("pifa-neural", indexer="pifa-neural"),
             x("text-emb", indexer="text-emb"),
             x("reclustered", recluster=True),

@@ -65,9 +65,9 @@ class BlockSums:
 
     def add(self, payload: object) -> None:
         """A payload of `packed_by_block`."""
-        labels, *sums = unpacked(payload)
-        self._add(LabelSums(labels - self._base, *sums, cols=self._cols))
-        self.received += len(sums[1])
+        labels, indptr, indices, sums = unpacked(payload)
+        self._add(LabelSums(labels - self._base, indptr, indices, sums, self._cols))
+        self.received += len(indices)
 
     def add_rows(self, rows: LabelledRows) -> None:
         """Rows of X; few of them, as most blocks have, become features in one go."""

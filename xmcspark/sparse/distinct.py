@@ -9,7 +9,9 @@ import numpy as np
 def distinct(values: np.ndarray) -> np.ndarray:
     """The distinct values, increasing: np.unique by sorting."""
     ordered = np.sort(values, axis=None)
-    return ordered[np.concatenate([np.ones(min(len(ordered), 1), bool), ordered[1:] != ordered[:-1]])]
+    new = np.ones(len(ordered), bool)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return np.asarray(ordered[new])
 
 
 def union(one: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -238,8 +238,14 @@ def centre_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Centres of the first levels of a (sub-)tree whose root is of level `top`; firsts[t] is the number, within its
     level of the whole tree, of the first cluster of level t here."""
-    how = {"grid": plan.grid, "max_features": plan.centre_features, "threads": plan.params.threads}
-    for t, C in tree_centres(Z, tree, len(firsts), **how):
+    for t, C in tree_centres(
+        Z,
+        tree,
+        len(firsts),
+        grid=plan.grid,
+        max_features=plan.centre_features,
+        threads=plan.params.threads,
+    ):
         for start in range(0, C.shape[0], _CHUNK_NODES):
             stop = min(start + _CHUNK_NODES, C.shape[0])
             a, b = int(C.indptr[start]), int(C.indptr[stop])

@@ -54,4 +54,6 @@ def _themselves(rows: int) -> Csr:
 
 def _ones(indptr: np.ndarray, indices: np.ndarray, cols: int) -> Csr:
     ones = np.ones(len(indices), np.float32)
-    return Csr(np.ascontiguousarray(indptr, np.int64), indices.astype(np.int32), ones, (len(indptr) - 1, cols))
+    return Csr(
+        np.ascontiguousarray(indptr, np.int64), indices.astype(np.int32), ones, (len(indptr) - 1, cols)
+    )

@@ -1,0 +1,63 @@
+"""Rows of bench.transformers, trained for real with a tiny encoder: which share a fine-tuned one, what is kept."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bench import transformers
+from bench.transformers_steps import WORK, Asked
+
+torch = pytest.importorskip("torch")
+from bench.tiny_encoder import save_tiny_encoder  # noqa: E402
+
+CHANGES = {"encoder.max_length": 16, "encoder.epochs": 1.0, "x_transformer.clusters": 4}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "small"
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    words = ["oak", "board", "knife", "lamp", "chair", "desk", "cup", "plate", "fork", "vase"]
+    for split, rows in (("train", 120), ("test", 40)):
+        drawn = random.integers(0, len(words), (rows, 2))
+        texts = [f"{words[a]} {words[b]}" for a, b in drawn]
+        labels = [sorted({int(a), int(b)}) for a, b in drawn]
+        columns = {"id": [f"{split}{row}" for row in range(rows)], "text": texts}
+        columns["labels"] = pa.array(labels, pa.list_(pa.int32()))
+        pq.write_table(pa.table(columns), folder / f"{split}.parquet")
+    ids = pa.array(range(len(words)), pa.int32())
+    pq.write_table(pa.table({"id": ids, "text": words}), folder / "labels.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return save_tiny_encoder(tmp_path_factory.mktemp("encoder"), width=16, layers=1)
+
+
+def test_a_row_whose_rankers_alone_differ_ranks_with_the_encoder_of_another(dataset, encoder, tmp_path):
+    base = Asked("X-Transformer", "x-transformer", CHANGES)
+    other = Asked("TFN", "x-transformer", {**CHANGES, "train.negatives": "tfn"}, tuned_by=base.name)
+    runner = transformers.Runner(str(dataset), str(encoder), tmp_path / "shared", 1, [base, other])
+    found = runner.row(other)
+    assert runner.is_done(base)
+    assert (runner.folder(base) / WORK).exists()  # as long as rows may need it
+    assert found["levels"] == runner.row(base)["levels"]
+    assert found["train_s"] >= sum(level["seconds"] for level in found["levels"])
+
+    alone = replace(other, tuned_by="")
+    anew = transformers.Runner(str(dataset), str(encoder), tmp_path / "alone", 1, [alone])
+    assert anew.row(alone)["metrics"] == found["metrics"]
+    assert np.array_equal(anew.predictions(alone).labels, runner.predictions(other).labels)
+    assert not (anew.folder(alone) / WORK).exists()
+    assert not np.array_equal(runner.predictions(base).scores, runner.predictions(other).scores)
+
+
+def test_what_was_judged_before_stays_if_its_predictions_are_gone():
+    before = [{"claim": "a", "seed": 0, "n": 1}, {"claim": "a", "seed": 1, "n": 1}]
+    found = [{"claim": "a", "seed": 1, "n": 2}, {"claim": "b", "seed": 0, "n": 2}]
+    assert transformers.and_before(found, before, "claim") == [before[0], *found]
