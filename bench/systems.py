@@ -62,6 +62,13 @@ SYSTEMS = {
             ("tfidf_fit_transform", "tree", "train", "predict_batch", "predict_one_ms"),
         ),
         System("xmcspark-tables", "run_tables.py", None, ("tfidf_fit_transform", "tree", "train")),
+        System(
+            "xmcspark-library",
+            "run_tables.py",
+            None,
+            ("tfidf_fit_transform", "tree", "train"),
+            {"tables": {"kept": False}},
+        ),
         _pecos("pecos", _PECOS_STEPS),
         System("omikuji", "run_omikuji.py", "omikuji", _TRAIN_STEPS),
         System("napkinxc", "run_napkinxc.py", "napkinxc", _TRAIN_STEPS),

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.systems import STEPS, SUMS, SYSTEMS
 
-OURS, TABLES = "xmcspark", "xmcspark-tables"
+OURS, LIBRARY, TABLES, SPARK = "xmcspark", "xmcspark-library", "xmcspark-tables", "xmcspark-spark"
 _ONE_BY_ONE = ("tfidf_one_ms", "predict_one_ms")
 
 
@@ -79,22 +79,23 @@ def bundle_table(result: dict[str, Any]) -> str:
 def marginal_table(results: list[dict[str, Any]]) -> str:
     """What the second of two sizes takes more than the first, from text to model: the library, the library leaving the
     job's tables, and the job; "" without two such sizes."""
-    sized = sorted((r for r in results if TABLES in r["facts"]), key=lambda r: r["data"]["instances"])
+    timed = (r for r in results if SPARK in r["facts"] and not {LIBRARY, TABLES}.isdisjoint(r["facts"]))
+    sized = sorted(timed, key=lambda r: r["data"]["instances"])
     if len(sized) < 2:
         return ""
-    small, large = sized[0], sized[-1]
-    systems = (OURS, TABLES, "xmcspark-spark")
-    walls = [
-        {record["system"]: record["wall_s"] for record in result["sums"] if record["step"] == "text_to_model"}
-        for result in (small, large)
-    ]
+    walls = [_text_to_model(result) for result in (sized[0], sized[-1])]
+    systems = [system for system in (OURS, LIBRARY, TABLES, SPARK) if all(system in wall for wall in walls)]
     more = {system: walls[1][system] - walls[0][system] for system in systems}
-    sizes = [f"{r['data']['instances']:,} × {r['data']['labels']:,}" for r in (small, large)]
-    rows = [["text to model, wall s", *sizes, "more", f"of {OURS}", f"of {TABLES}"]]
+    sizes = [f"{r['data']['instances']:,} × {r['data']['labels']:,}" for r in (sized[0], sized[-1])]
+    rows = [["text to model, wall s", *sizes, "more", *(f"of {system}" for system in systems[:-1])]]
     for system in systems:
-        shares = [f"{more[system] / more[other]:.2f}×" for other in (OURS, TABLES)]
+        shares = [f"{more[system] / more[other]:.2f}×" for other in systems[:-1]]
         rows.append([system, *(f"{wall[system]:.1f}" for wall in walls), f"{more[system]:.1f}", *shares])
     return text_table(rows)
+
+
+def _text_to_model(result: dict[str, Any]) -> dict[str, float]:
+    return {r["system"]: r["wall_s"] for r in result["sums"] if r["step"] == "text_to_model"}
 
 
 def tree_levels_table(result: dict[str, Any]) -> str:

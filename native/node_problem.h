@@ -8,12 +8,15 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "huge_pages.h"
 #include "span.h"
+#include "zeroed_slots.h"
 
 namespace xmc {
 
@@ -41,13 +44,14 @@ struct NodeProblem {
   int64_t rows() const { return (int64_t)norm2.size(); }
 };
 
-// Scratch of one thread, as long as X has columns; all zero between uses.
+// Scratch of one thread, at least as long as X has columns; all zero between uses.
 struct FeatureMap {
   std::vector<int32_t> slot;
-  explicit FeatureMap(int64_t cols) {
-    slot.reserve((size_t)cols);
-    advise_huge_pages(slot.data(), (size_t)cols * sizeof(int32_t));
-    slot.resize((size_t)cols, 0);
+  explicit FeatureMap(int64_t cols) : slot(ZeroedSlots::take((size_t)cols)) {}
+  FeatureMap(const FeatureMap&) = delete;
+  FeatureMap& operator=(const FeatureMap&) = delete;
+  ~FeatureMap() {
+    if (!std::uncaught_exceptions()) ZeroedSlots::give_back(std::move(slot));  // else it may not be zero
   }
   // slot[features[i]] = i + 1
   void set(const std::vector<int32_t>& features) {

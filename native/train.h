@@ -1,6 +1,7 @@
 // Trains the nodes of one or more tree levels on several threads, heaviest nodes first.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -65,8 +66,9 @@ class LevelsTrainer {
     return count;
   }
 
-  // Writes level's matchers as CSR with the weights of dense columns beside, one row a child, and frees them as it goes. They were many small pieces, which
-  // the C library would keep for later: give them back to the system, the process may live long.
+  // Writes level's matchers as CSR with the weights of dense columns beside, one row a child, and frees them as it goes.
+  // They were many small pieces, which the C library keeps for later: once they are many, they go back to the system,
+  // because the process may live long. Not each time: the next unit of a task would have to fetch them again.
   void write(int64_t level, int64_t* indptr, int32_t* indices, float* data, float* dense, float* bias) {
     int64_t at = 0, child = 0;
     indptr[0] = 0;
@@ -82,13 +84,22 @@ class LevelsTrainer {
       dense = std::copy(node.dense.begin(), node.dense.end(), dense);
       node = NodeMatchers{};
     }
+    give_back(at * (int64_t)sizeof(Weight));
+  }
+
+ private:
+  static constexpr int64_t kWideLoad = 1 << 16;
+  static constexpr int64_t kFreed = 128 << 20;  // bytes
+
+  static void give_back(int64_t freed) {
+    static std::atomic<int64_t> so_far{0};
+    if ((so_far += freed) < kFreed) return;
+    so_far = 0;
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
   }
 
- private:
-  static constexpr int64_t kWideLoad = 1 << 16;
   struct Task {
     size_t level;
     int64_t node, groups, load;

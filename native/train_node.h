@@ -46,6 +46,9 @@ struct NodeMatchers {
 class NodeTrainer {
  public:
   explicit NodeTrainer(int64_t features) : map_(features) {}
+  ~NodeTrainer() {
+    if (level_ && warm()) map_.clear(problem_.features);
+  }
 
   // The node's rows, features and targets: once, before any group.
   void open(const LevelProblem& level, int64_t node) {

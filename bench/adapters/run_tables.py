@@ -1,6 +1,6 @@
-"""The library alone, leaving what the job on Spark leaves: it reads the corpus from Parquet and writes instances,
-features, label features and matchers as Parquet, and the model. What the job takes beyond this is what Spark costs;
-what this takes beyond `xmcspark` is what the tables cost."""
+"""The library alone, from the corpus in Parquet to a saved model, in one go: what somebody without Spark would run. With
+tables, it also leaves what the job on Spark leaves (instances, features, label features and matchers as Parquet): what
+the job takes beyond that is what Spark costs, and what that takes beyond the library is what the tables cost."""
 
 import os
 import sys
@@ -39,7 +39,9 @@ def learn(job, folder):
     from xmcspark import Tfidf, Vectorizer, build_tree, pifa, train_matchers  # before the timing
     from xmcspark.matchers.settings import TrainSettings
 
-    tables, threads, clock = Tables(job.scratch / "tables", job.threads), job.threads, Clock()
+    kept = job.options.get("tables", {}).get("kept", True)
+    tables = Tables(job.scratch / "tables", job.threads) if kept else NoTables()
+    threads, clock = job.threads, Clock()
     train, test, labels = (pq.read_table(folder / f"{name}.parquet") for name in ("train", "test", "labels"))
     tables.write("instances", lambda a, b: columns_of(train, a, b), len(train))
     tables.write("labels", lambda a, b: columns_of(labels, a, b), len(labels))
@@ -83,6 +85,13 @@ class Clock:
 
     def total(self):
         return {"wall_s": self._last[0] - self._first[0], "cpu_s": self._last[1] - self._first[1]}
+
+
+class NoTables:
+    """Leaves nothing but the model."""
+
+    def write(self, name, columns, rows):
+        pass
 
 
 class Tables:
