@@ -32,10 +32,10 @@ inputs included."""
 _GROWTH = """CPU seconds of xmcspark on generated data of growing size; in brackets: what doubling instances
 and labels costs, from the size to its left."""
 
-_MARGINAL = """What more data costs, from text to model. `xmcspark` is the sum of the library's steps, each measured by itself
-on inputs that are in memory, several times where it is short; `xmcspark-library` is the library in one go, as somebody
-without Spark would run it, from the corpus in Parquet to a saved model; `xmcspark-tables` writes the tables that the job
-leaves as well; `xmcspark-spark` is the job. The last columns divide by what the others take more."""
+_MARGINAL = """What more data costs, from text to model. `xmcspark` is the sum of the library's steps, each measured by
+itself on inputs that are in memory, several times where it is short; `xmcspark-library` is the library in one go, as
+somebody without Spark would run it, from the corpus in Parquet to a saved model; `xmcspark-tables` writes the tables
+that the job leaves as well; `xmcspark-spark` is the job. The last columns divide by what the others take more."""
 
 
 def render(results: list[dict[str, Any]]) -> str:

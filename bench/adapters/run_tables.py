@@ -1,6 +1,6 @@
-"""The library alone, from the corpus in Parquet to a saved model, in one go: what somebody without Spark would run. With
-tables, it also leaves what the job on Spark leaves (instances, features, label features and matchers as Parquet): what
-the job takes beyond that is what Spark costs, and what that takes beyond the library is what the tables cost."""
+"""The library alone, from the corpus in Parquet to a saved model, in one go: what somebody without Spark would run.
+With tables, it also leaves what the job on Spark leaves (instances, features, label features and matchers as Parquet):
+what the job takes beyond that is what Spark costs, and what that takes beyond the library is what the tables cost."""
 
 import os
 import sys
