@@ -101,6 +101,7 @@ def _run(
     path = scratch / "job.json"
     path.write_text(json.dumps(job))
     command = [str(python_of(system.environment)), str(system.script), str(path)]
+    os.sync()  # what the system before has left to be written is not this one's to wait for
     try:
         done = subprocess.run(
             command, env=_environ(plan.threads), capture_output=True, text=True, timeout=plan.timeout_s
