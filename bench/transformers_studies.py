@@ -10,6 +10,7 @@ from typing import Any
 from bench.transformers_steps import Asked
 
 SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
+CLUSTERS = (2048, 64)  # of labels, to fine-tune on once: of about 5 labels each, or of 170
 ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
 Changes = dict[str, Any]  # of the configuration, by dotted key
@@ -71,7 +72,7 @@ def ablations(changes: Changes) -> Iterator[Asked]:
             x("pifa-neural", indexer="pifa-neural"),
             x("text-emb", indexer="text-emb"),
             x("reclustered", recluster=True),
-            *(xr(f"leaves of {size}", max_leaf=size) for size in (4, 64)),
+            *(xr(f"{size} clusters", shape=[size], down_to="clusters") for size in CLUSTERS),
         ]
     )
 
@@ -136,9 +137,8 @@ STUDIES = {
             Direction("fine-tuned, not frozen (paper 4, table 5)", "XR-Transformer", "frozen"),
             Direction("Gandalf (paper 5, chapter 1)", "XR-Transformer Gandalf", "XR-Transformer"),
             Direction(
-                "small leaves (paper 3, figure 2)",
-                "XR-Transformer leaves of 4",
-                "XR-Transformer leaves of 64",
+                "small clusters (paper 4, figure 2)",
+                *(f"XR-Transformer {size} clusters" for size in CLUSTERS),
             ),
         ),
     ),

@@ -8,7 +8,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from xmcspark.errors import InputError  # noqa: E402
+from xmcspark.neural.device import Device  # noqa: E402
 from xmcspark.neural.embed import embed, embed_texts  # noqa: E402
+from xmcspark.neural.embedder import Embedder  # noqa: E402
 from xmcspark.neural.tokens import TokenStore  # noqa: E402
 
 TEXTS = [*some_texts(40), ""]
@@ -54,3 +56,25 @@ def test_texts_that_do_not_fit_into_memory_end_with_what_would(tiny_encoder, tok
         embed(tiny_encoder, tokens, batch=10)
     with pytest.raises(InputError, match=r"set encoder\.max_length below 14"):
         embed_texts(tiny_encoder, TEXTS, batch=1)
+
+
+def test_only_drafts_are_as_rough_as_training(tiny_encoder, tokens, monkeypatch):
+    """What rankers, indexes and people read is in float32 whatever training was in."""
+    rough, forward = [], type(tiny_encoder).forward
+
+    def noted(encoder, batch):
+        rough.append(torch.is_autocast_enabled("cpu"))
+        with torch.autocast("cpu", enabled=False):  # bf16 may be an illegal instruction here
+            return forward(encoder, batch)
+
+    monkeypatch.setattr(type(tiny_encoder), "forward", noted)
+    device = Device(torch.device("cpu"), "bf16")
+    embed(tiny_encoder, tokens, device=device)
+    embed_texts(tiny_encoder, TEXTS, device=device)
+    Embedder(device=device).embedded(tiny_encoder, tokens)
+    assert not any(rough)
+    rough.clear()
+    drafted = Embedder(device=device, draft=True).embedded(tiny_encoder, tokens)
+    assert rough
+    assert all(rough)
+    assert drafted.dtype == np.float32

@@ -1,10 +1,12 @@
-"""Embeddings of many texts, in batches of like length and always in float32.
+"""Embeddings of many texts, in batches of like length, in float32 but for drafts, which only training sees.
 
 Which texts share a batch does not change what is computed, but how matrix products are blocked and so their last bits:
 a text's embedding is the same to about 1e-6 in any company, and the same bits in the same one (same texts, same
 `batch`, one kind of machine and number of threads)."""
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -23,13 +25,15 @@ def embed(
     *,
     batch: int = 64,
     device: Device = CPU,
+    draft: bool = False,
 ) -> np.ndarray:
-    """float32 [rows, width]: embeddings of `rows` (None: all) in their order."""
+    """float32 [rows, width]: embeddings of `rows` (None: all) in their order. `draft`: by matrix products as precise as
+    those of training."""
     rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, np.int64)
     out = np.empty((len(rows), encoder.width), np.float32)
     # The longest first: what does not fit into memory fails at once.
     order = np.argsort(-tokens.lengths[rows], kind="stable")
-    with _Inference(encoder, device) as inference:
+    with _Inference(encoder, device, draft) as inference:
         for start in range(0, len(order), batch):
             group = order[start : start + batch]
             out[group] = inference(tokens.batch(rows[group]))
@@ -53,8 +57,9 @@ def embed_texts(
 class _Inference:
     """An encoder on a device, without gradients and dropout; in the mode it was in, afterwards."""
 
-    def __init__(self, encoder: TextEncoder, device: Device) -> None:
+    def __init__(self, encoder: TextEncoder, device: Device, draft: bool = False) -> None:
         self._encoder, self._device, self._training = encoder, device, encoder.training
+        self._products = device.autocast if draft else nullcontext
 
     def __enter__(self) -> _Inference:
         self._encoder.to(self._device.torch)
@@ -62,7 +67,11 @@ class _Inference:
         return self
 
     def __call__(self, tokens: Batch) -> np.ndarray:
-        with advice_about_memory(lambda: _advice(*tokens.ids.shape)), torch.inference_mode():
+        with (
+            advice_about_memory(lambda: _advice(*tokens.ids.shape)),
+            torch.inference_mode(),
+            self._products(),
+        ):
             found: np.ndarray = self._encoder(tokens).cpu().numpy()
         return found
 

@@ -20,6 +20,9 @@ class Embedder:
     batch: int = 64
     device: Device = CPU
     processes: Processes = ONE_PROCESS
+    draft: bool = (
+        False  # as precisely as training, for shortlists, starts and clusters that only training sees
+    )
 
     def embedded(
         self, encoder: TextEncoder, tokens: TokenStore, rows: np.ndarray | None = None
@@ -27,7 +30,9 @@ class Embedder:
         """float32 [rows, width]: of the given rows, or of all, in every process."""
         wanted = np.arange(len(tokens)) if rows is None else rows
         rank, world = self.processes.rank, self.processes.world
-        own = embed(encoder, tokens, wanted[rank::world], batch=self.batch, device=self.device)
+        own = embed(
+            encoder, tokens, wanted[rank::world], batch=self.batch, device=self.device, draft=self.draft
+        )
         if world == 1:
             return own
         found = np.empty((len(wanted), encoder.width), np.float32)

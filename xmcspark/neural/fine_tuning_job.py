@@ -85,7 +85,7 @@ def run_job(
     job = FineTuningJob.load(folder)
     device = device or chosen_device(job.encoder, processes.local_rank)
     log.info("encode: torch works on %s, %d processes", device.described, processes.world)
-    work = Work(folder, job, Embedder(job.encoder.embed_batch, device, processes), report, kept)
+    work = Work(folder, job, Embedder(job.encoder.embed_batch, device, processes, draft=True), report, kept)
     with torch_threads(job.threads):
         outcome = fine_tuned(work, TextEncoder.load(folder / PRETRAINED))
     history = {**outcome.history, "device": device.described}

@@ -79,7 +79,8 @@ class EncoderSettings:
     clip: float = setting(1.0, "Largest norm of a gradient; 0 = no limit.", minimum=0)
     precision: str = setting(
         "fp32",
-        "Of matrix products while training: fp32; bf16 and fp16 where the device has them.",
+        "Of matrix products while training, and in embeddings that only training sees: fp32; bf16 and fp16 where the "
+        "device has them. Embeddings that rankers and searches read are always in fp32.",
         source="paper 3, section 3.3: fp32",
         choices=PRECISIONS,
     )

@@ -95,7 +95,7 @@ def train_unidec(
             "encoder": {**e.decisive(), **encoder.identity()},
             "instances": content_hash(data.arrays()),
         },
-        embedder=Embedder(e.embed_batch, device),
+        embedder=Embedder(e.embed_batch, device, draft=True),
         held_out=data.held_out(e.validation, seed),
         threads=threads,
         report=report,
