@@ -1,5 +1,5 @@
 """Quality against seconds while an encoder is fine-tuned: which moments are kept of it, and the model that each of them
-would have made. Moments are the ends of levels, and within X-Transformer's one level the quarters of its steps.
+would have made. Moments are the ends of levels, and within X-Transformer's one level the thirds of its steps.
 
 Moments are copies of checkpoints that fine-tuning writes anyway; the copying is not counted."""
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.spent_seconds import SpentSeconds
 from xmcspark.matchers.model import Matchers
 from xmcspark.neural.checkpoint import Checkpoint, State
 from xmcspark.neural.encoder import TextEncoder
@@ -28,7 +29,7 @@ from xmcspark.neural.x_transformer import ClusterMatcher
 from xmcspark.tree.label_tree import LabelTree
 
 _WRITTEN = "checkpoint.json"  # the last file of a checkpoint
-_QUARTERS = 4
+_THIRDS = 3
 
 
 @dataclass(frozen=True)
@@ -46,29 +47,27 @@ class Moment:
 
 
 class Moments:
-    """Keeps moments while training goes on: `seen` is what fine-tuning reports to. Seconds go on from those of an
-    attempt that was stopped."""
+    """Keeps moments while training goes on: `seen` is what fine-tuning reports to, `spent` what counts its seconds."""
 
-    def __init__(self, work: Path, kept: Path, quarters: bool) -> None:
-        self._work, self._kept, self._quarters = work, kept, quarters
-        self._clock = kept / "seconds.json"
-        before = json.loads(self._clock.read_text()) if self._clock.exists() else {"spent": 0.0, "places": {}}
-        self._spent, self._places = float(before["spent"]), dict(before["places"])
-        self._began, self._began_at = time.perf_counter(), time.time()
-        self._copying = 0.0
+    def __init__(self, work: Path, kept: Path, spent: SpentSeconds, thirds: bool) -> None:
+        self._work, self._kept, self._spent, self._thirds = work, kept, spent, thirds
+        self._places_file = kept / "seconds.json"
+        known = self._places_file.exists()
+        self._places: dict[str, float] = json.loads(self._places_file.read_text()) if known else {}
 
     def seen(self, progress: Progress) -> None:
-        """Looks for what was written since, and keeps the first checkpoint of each quarter."""
+        """Looks for what was written since, and keeps the first checkpoint of each third."""
         started = time.perf_counter()
         for place in sorted(self._work.glob(f"{STATE}/**/checkpoints/*/*")):
             name = str(place.relative_to(self._work))
             if place.name.startswith(".") or name in self._places or not (place / _WRITTEN).exists():
                 continue
             self._places[name] = self._seconds_at(place)
-            if place.name.startswith("step-") and self._quarters and self._begins_quarter(place, progress):
+            if place.name.startswith("step-") and self._thirds and self._begins_third(place, progress):
                 shutil.copytree(place, self._kept / name)
-        self._copying += time.perf_counter() - started
-        self._keep_clock()
+        self._spent.leave_out(time.perf_counter() - started)
+        self._kept.mkdir(parents=True, exist_ok=True)
+        self._places_file.write_text(json.dumps(self._places))
 
     def all(self) -> list[Moment]:
         """In the order in which they came; what is finished lies in the folder of work still."""
@@ -82,26 +81,19 @@ class Moments:
         return sorted(found, key=lambda moment: moment.seconds)
 
     def _seconds_at(self, place: Path) -> float:
-        since = (place / _WRITTEN).stat().st_mtime - self._began_at
-        return self._spent + max(since - self._copying, 0.0)
+        since = time.time() - (place / _WRITTEN).stat().st_mtime
+        return self._spent.now() - since
 
-    def _begins_quarter(self, place: Path, progress: Progress) -> bool:
-        """Whether no checkpoint of its quarter was kept before; the last one is the end of the level."""
-        quarter = _quarter(place, progress.steps)
+    def _begins_third(self, place: Path, progress: Progress) -> bool:
+        """Whether no checkpoint of its third was kept before; the last one is the end of the level."""
+        third = _third(place, progress.steps)
         beside = self._kept / place.parent.relative_to(self._work)
-        kept = {_quarter(other, progress.steps) for other in beside.glob("step-*")}
-        return 0 < quarter < _QUARTERS and quarter not in kept
-
-    def _keep_clock(self) -> None:
-        now = self._spent + time.perf_counter() - self._began - self._copying
-        self._kept.mkdir(parents=True, exist_ok=True)
-        partial = self._clock.with_suffix(".partial")
-        partial.write_text(json.dumps({"spent": now, "places": self._places}))
-        partial.replace(self._clock)
+        kept = {_third(other, progress.steps) for other in beside.glob("step-*")}
+        return 0 < third < _THIRDS and third not in kept
 
 
-def _quarter(place: Path, steps: int) -> int:
-    return _QUARTERS * int(place.name.removeprefix("step-")) // max(steps, 1)
+def _third(place: Path, steps: int) -> int:
+    return _THIRDS * int(place.name.removeprefix("step-")) // max(steps, 1)
 
 
 def model_folder_of(moment: Moment, work: Path, into: Path, data: TrainingSet) -> Path:
@@ -120,26 +112,38 @@ def model_folder_of(moment: Moment, work: Path, into: Path, data: TrainingSet) -
     return into
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What training came to in the end."""
+
+    seconds: float  # with the ranking that made a model of it
+    quality: list[float]  # P@1 with its interval
+
+
 def curve(
     moments: list[Moment],
+    outcome: Outcome,
     folder_of: Callable[[Moment], Path],
     ranked: Callable[[Path], TextModel],
     quality: Callable[[TextModel], list[float]],
 ) -> list[dict[str, Any]]:
-    """Of each moment: seconds of fine-tuning, those with the ranking that makes a model of it, and its P@1."""
+    """Of each moment: seconds of fine-tuning, those with the ranking that makes a model of it, and its P@1. The last
+    one is what became the model, so its outcome is known."""
     points = []
-    for moment in moments:
+    for moment in moments[:-1]:
         folder = folder_of(moment)
         started = time.perf_counter()
         model = ranked(folder)
         ranking = time.perf_counter() - started
-        points.append(
-            {
-                "moment": moment.name,
-                "fine_tuning_s": moment.seconds,
-                "seconds": moment.seconds + ranking,
-                "P@1": quality(model),
-            }
-        )
+        points.append(_point(moment, Outcome(moment.seconds + ranking, quality(model))))
         shutil.rmtree(folder)
-    return points
+    return [*points, _point(moments[-1], outcome)]
+
+
+def _point(moment: Moment, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "moment": moment.name,
+        "fine_tuning_s": moment.seconds,
+        "seconds": outcome.seconds,
+        "P@1": outcome.quality,
+    }

@@ -17,6 +17,7 @@ import numpy as np
 
 from bench import inputs
 from bench.augmentation import Task, task_of
+from bench.spent_seconds import SpentSeconds
 from xmcspark.config.configuration import Config, from_mapping
 from xmcspark.labels.augmented_training import (
     Instances,
@@ -35,7 +36,7 @@ from xmcspark.quality.metrics import evaluate
 from xmcspark.sparse.rows import stacked_rows
 
 if TYPE_CHECKING:
-    from bench.transformers_curve import Moments
+    from bench.transformers_curve import Moments, Outcome
     from xmcspark.neural.progress import Progress, Report
     from xmcspark.neural.text_model import TextModel, TextModelSettings
 
@@ -65,6 +66,7 @@ class Asked:
 
 
 WORK = "work"  # in the folder of a row: what fine-tuning leaves
+_CLOCK = "clock.json"  # and what it took so far
 
 
 def learn(
@@ -83,22 +85,26 @@ def learn(
     task = part_of(task_of(inputs.load(data, None, 0)[1]), asked.rows)
     config = configuration(asked, encoder)
     observed, made = instances_of(task, config, asked.gandalf, threads)
-    started, peak = time.perf_counter(), PeakMemory()
+    spent, peak = SpentSeconds(folder / _CLOCK), PeakMemory()
     trained = None
     if config.unidec.enabled:
-        found, facts = _unidec(task, config, (observed, made), folder, threads)
+        found, facts = _unidec(task, config, (observed, made), folder, spent, threads)
     elif config.encoder.enabled:
         work = _Work((tuned or folder) / WORK, folder / "moments" if asked.curve else None, tuned is not None)
-        trained = _neural(task, config, (observed, made), work, threads)
+        trained = _neural(task, config, (observed, made), work, spent, threads)
         found, facts = trained.found, trained.facts
     else:
         found, facts = _linear(task, config, observed, made, threads), {}
     shared = sum(float(level["seconds"]) for level in facts["levels"]) if tuned is not None else 0.0
-    facts |= {"seconds": time.perf_counter() - started + shared, "peak_mb": peak.bytes() / 1e6}
+    facts |= {"seconds": spent.now() + shared, "peak_mb": peak.bytes() / 1e6}
     if trained is not None and trained.moments is not None:
-        facts["curve"] = _curve(trained, task, config, folder, threads)
+        from bench.transformers_curve import Outcome
+
+        outcome = Outcome(facts["train_s"], measured(found, task)["P@1"])
+        facts["curve"] = _curve(trained, outcome, task, config, folder, threads)
     for name in ("moments",) if keep else (WORK, "moments"):
         shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / _CLOCK).unlink(missing_ok=True)
     np.savez(folder / "predictions.npz", labels=found.labels, scores=found.scores)
     return {"asked": asdict(asked), "metrics": measured(found, task), **facts}
 
@@ -153,13 +159,17 @@ def _linear(task: Task, config: Config, observed: Instances, made: Instances, th
 
 
 def _unidec(
-    task: Task, config: Config, instances: tuple[Instances, Instances], folder: Path, threads: int
+    task: Task,
+    config: Config,
+    instances: tuple[Instances, Instances],
+    folder: Path,
+    spent: SpentSeconds,
+    threads: int,
 ) -> tuple[Predictions, dict[str, Any]]:
     from bench.unidec_steps import learned
 
-    return learned(
-        task, config, instances, folder, threads, _told(None), TOP_K, lambda found: measured(found, task)
-    )
+    how = {"spent": spent, "threads": threads, "report": _told(spent), "top_k": TOP_K}
+    return learned(task, config, instances, folder, judge=lambda found: measured(found, task), **how)
 
 
 def _neural(
@@ -167,6 +177,7 @@ def _neural(
     config: Config,
     instances: tuple[Instances, Instances],
     work: _Work,
+    spent: SpentSeconds,
     threads: int,
 ) -> _Trained:
     from bench.transformers_curve import Moments
@@ -182,10 +193,9 @@ def _neural(
     if len(made.keys):
         is_made = np.arange(len(observed.keys) + len(made.keys)) >= len(observed.keys)
         weights = np.where(is_made[:, None], np.array(config.augment.weights, np.float32), np.float32(1))
-    started = time.perf_counter()
     tfidf, moments = vectorizer_of(config.text, threads).fit(observed.texts), None
     if work.moments is not None:
-        moments = Moments(work.folder, work.moments, config.x_transformer.enabled)
+        moments = Moments(work.folder, work.moments, spent, config.x_transformer.enabled)
     if work.finished:
         data = TrainingSet.load(work.folder / TRAINING)
         model = ranked(data, tfidf, settings, work.folder, seed=config.seed, threads=threads)
@@ -202,14 +212,14 @@ def _neural(
             made=is_made,
             seed=config.seed,
             threads=threads,
-            report=_told(moments),
+            report=_told(spent, moments),
         )
-    trained = time.perf_counter()
+    trained = spent.now()
     found, seconds = _predicted(model, task, config, threads)
     history = json.loads((work.folder / "history.json").read_text())
     tuning = sum(float(level["seconds"]) for level in history["levels"]) if work.finished else 0.0
     facts = {
-        "train_s": trained - started + tuning,
+        "train_s": trained + tuning,
         **seconds,
         "levels": history["levels"],
         "weights": model.model.n_weights,
@@ -217,13 +227,14 @@ def _neural(
     return _Trained(model, settings, moments, found, facts)
 
 
-def _told(moments: Moments | None) -> Report:
-    """What hears of progress: the terminal, and what keeps moments."""
+def _told(spent: SpentSeconds, moments: Moments | None = None) -> Report:
+    """What hears of progress: the terminal, what keeps moments, and the clock."""
 
     def told(progress: Progress) -> None:
         print(progress, file=sys.stderr, flush=True)
         if moments is not None:
             moments.seen(progress)
+        spent.keep()
 
     return told
 
@@ -240,7 +251,9 @@ def _predicted(
     return found, {"embed_s": embedded - started, "search_s": time.perf_counter() - embedded}
 
 
-def _curve(trained: _Trained, task: Task, config: Config, folder: Path, threads: int) -> list[dict[str, Any]]:
+def _curve(
+    trained: _Trained, outcome: Outcome, task: Task, config: Config, folder: Path, threads: int
+) -> list[dict[str, Any]]:
     from bench.transformers_curve import curve, model_folder_of
     from xmcspark.neural.fine_tuning_ways import TRAINING
     from xmcspark.neural.text_model import ranked
@@ -251,6 +264,7 @@ def _curve(trained: _Trained, task: Task, config: Config, folder: Path, threads:
     assert trained.moments is not None
     return curve(
         trained.moments.all(),
+        outcome,
         lambda moment: model_folder_of(moment, work, folder / "moment", data),
         lambda place: ranked(data, tfidf, trained.settings, place, **how),
         lambda model: measured(_predicted(model, task, config, threads)[0], task)["P@1"],

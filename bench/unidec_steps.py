@@ -3,7 +3,6 @@ that of each."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bench.augmentation import Task
+from bench.spent_seconds import SpentSeconds
 from xmcspark.config.configuration import Config
 from xmcspark.labels.augmented_training import Instances
 from xmcspark.matchers.predictions import Predictions
@@ -28,6 +28,8 @@ def learned(
     config: Config,
     instances: tuple[Instances, Instances],
     folder: Path,
+    *,
+    spent: SpentSeconds,
     threads: int,
     report: Report,
     top_k: int,
@@ -40,7 +42,6 @@ def learned(
     if len(made.keys):
         is_made = np.arange(rows) >= len(observed.keys)
         weights = np.where(is_made, config.augment.weights[0], 1).astype(np.float32)
-    started = time.perf_counter()
     model = train_unidec(
         [*observed.texts, *made.texts],
         stacked_rows([observed.Y, made.Y]).to_scipy(),
@@ -55,14 +56,14 @@ def learned(
         threads=threads,
         report=report,
     )
-    trained = time.perf_counter()
+    trained = spent.now()
     embeddings = embed_texts(model.model.encoder, list(task.texts))
-    embedded = time.perf_counter()
+    embedded = spent.now()
     found = model.found(embeddings, top_k, task.excluded)
     facts = {
-        "train_s": trained - started,
+        "train_s": trained,
         "embed_s": embedded - trained,
-        "search_s": time.perf_counter() - embedded,
+        "search_s": spent.now() - embedded,
         "levels": [_told(report) for report in model.reports],
         "spaces": _by_space(model, config, embeddings, task, folder, threads, top_k, judge),
     }
