@@ -118,7 +118,11 @@ def beside(
         if name not in found:
             print(f"training {name}", file=sys.stderr, flush=True)
             folder = runner.scratch / f"{asked.rows or 'all'}" / peer
-            found[name] = peer_row(peer, asked, tasks.of(asked.rows), runner.encoder, folder, runner.threads)
+            task = tasks.of(asked.rows)
+            theirs, row = peer_row(peer, asked, task, runner.encoder, folder, runner.threads)
+            if runner.is_done(asked):
+                row["differences"] = differences(runner.predictions(asked), theirs, task)
+            found[name] = row
             file.write_text(json.dumps(results, indent=1) + "\n")
 
 
@@ -160,16 +164,16 @@ def judged(
                 continue
             ours, theirs = (asked for asked in pair if asked is not None)
             task = tasks.of(ours.rows)
-            profile = LabelProfile.from_training(task.observed.Y)
-            sides = [runner.predictions(asked) for asked in (ours, theirs)]
-            rows = compare(*sides, task.truth, profile, ks=_KS, metrics=_COMPARED)
-            differences = {
-                f"{row.metric}@{row.k}": [row.difference, row.low, row.high]
-                for row in rows
-                if row.bin == "all"
-            }
-            found.append({**asdict(direction), "seed": seed, "differences": differences})
+            found_by = differences(runner.predictions(ours), runner.predictions(theirs), task)
+            found.append({**asdict(direction), "seed": seed, "differences": found_by})
     return found
+
+
+def differences(ours: Predictions, theirs: Predictions, task: Task) -> dict[str, list[float]]:
+    """Of each metric, ours less theirs: the difference and its interval by a paired bootstrap."""
+    profile = LabelProfile.from_training(task.observed.Y)
+    rows = compare(ours, theirs, task.truth, profile, ks=_KS, metrics=_COMPARED)
+    return {f"{row.metric}@{row.k}": [row.difference, row.low, row.high] for row in rows if row.bin == "all"}
 
 
 def and_before(found: list[dict[str, Any]], before: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
@@ -178,10 +182,10 @@ def and_before(found: list[dict[str, Any]], before: list[dict[str, Any]], name: 
     return [one for one in before if (one[name], one["seed"]) not in again] + found
 
 
-def verdict(differences: list[list[float]], falls: bool = False) -> str:
+def verdict(found: list[list[float]], falls: bool = False) -> str:
     """Of one metric over seeds: what the mean difference and its interval say of the claim that it rises, or `falls`.
     Seeds resample the same rows, so the mean of their ends is taken for the end of the mean: a little wide."""
-    low, high = (float(np.mean([one[at] for one in differences])) for at in (1, 2))
+    low, high = (float(np.mean([one[at] for one in found])) for at in (1, 2))
     if low <= 0 <= high:
         return "not resolved"
     return "holds" if (low > 0) != falls else "reversed"

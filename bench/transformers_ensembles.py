@@ -22,6 +22,8 @@ ENSEMBLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "XR-Transformer over seeds": (("XR-Transformer",), True),
     "XR-Transformer and XR-Linear": (("XR-Transformer", "XR-Linear"), False),
     "XR-Transformer and X-Transformer": (("XR-Transformer", "X-Transformer"), False),
+    "XR-Transformer and frozen": (("XR-Transformer", "frozen"), False),
+    "frozen and XR-Linear": (("frozen", "XR-Linear"), False),
 }
 
 

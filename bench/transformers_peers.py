@@ -27,8 +27,10 @@ PEERS = {"pecos": ("PECOS XR-Transformer", "pecos-xrt", "run_pecos_xrt.py")}
 _MOST_EXCLUDED = 50  # labels of a row that are asked for besides, because they may have to go
 
 
-def peer_row(peer: str, asked: Asked, task: Task, encoder: str, folder: Path, threads: int) -> dict[str, Any]:
-    """Trains and predicts in the peer's interpreter; seconds, memory and quality."""
+def peer_row(
+    peer: str, asked: Asked, task: Task, encoder: str, folder: Path, threads: int
+) -> tuple[Predictions, dict[str, Any]]:
+    """Trains and predicts in the peer's interpreter: what it answers, and its seconds, memory and quality."""
     _, environment, adapter = PEERS[peer]
     python = python_of(environment)
     config = configuration(asked, encoder)
@@ -44,9 +46,10 @@ def peer_row(peer: str, asked: Asked, task: Task, encoder: str, folder: Path, th
     train, predict = steps["train"], steps["predict_batch"]
     settings = settings_of(config, task)
     del settings["encoder"]  # a place on this machine
-    return {
+    found = predictions_of(np.load(folder / "scratch" / "top.npy"), task)
+    return found, {
         "asked": {"seed": asked.seed, "rows": asked.rows, **settings},
-        "metrics": measured(predictions_of(np.load(folder / "scratch" / "top.npy"), task), task),
+        "metrics": measured(found, task),
         "train_s": train["wall_s"],
         "predict_s": predict["wall_s"],
         "peak_mb": max(train["peak_mb"], predict["peak_mb"]) * 1.048576,  # it counts in MiB

@@ -195,6 +195,18 @@ def peers_table(result: Result) -> str:
     return text_table(shown) if len(shown) > 1 else ""
 
 
+def peers_differences(result: Result) -> str:
+    """Ours less theirs, where both were run; "" if not."""
+    lines = []
+    for name, row in result.get("peers", {}).items():
+        cells = [
+            f"{metric} {100 * value:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+            for metric, (value, low, high) in row.get("differences", {}).items()
+        ]
+        lines += [f"- {_OURS} - {name}, in points: {', '.join(cells)}."] if cells else []
+    return "\n".join(lines)
+
+
 def section(name: str, results: Sequence[Result]) -> str:
     """All about one dataset."""
     parts = [f"## {name}"]
@@ -204,7 +216,8 @@ def section(name: str, results: Sequence[Result]) -> str:
         trained_on = ", ".join(f"{count:,} training rows" if count else "all training rows" for count in rows)
         kind = "Ablations" if is_ablation(result) else "Headline"
         parts.append(f"### {kind}: {trained_on}")
-        parts.append(f"{_threads(result)}, {machine['cpu']}, {machine['cores']} cores.")
+        about = f"{_threads(result)}, {machine['cpu']}, {machine['cores']} cores"
+        parts.append(". ".join(filter(None, [about, _settings(result), _dates(result)])) + ".")
         parts.append((ablation_table if is_ablation(result) else headline_table)(result))
         if pools := pools_table(result):
             parts += ["Batches of UniDEC: queries and labels of a step, and what they cost:", pools]
@@ -214,6 +227,7 @@ def section(name: str, results: Sequence[Result]) -> str:
             parts += [f"Relative to {ANCHOR} (as in paper 3, table 6):", gains]
         if peers := peers_table(result):
             parts += ["Other systems on the same rows, encoder, steps, batch size and length:", peers]
+            parts.append(peers_differences(result))
         if curve := curve_table(result):
             parts += [
                 "Quality at moments of fine-tuning, each ranked as if it had ended then:",
@@ -227,6 +241,20 @@ def section(name: str, results: Sequence[Result]) -> str:
 
 def _threads(result: Result) -> str:
     return "1 thread" if result["threads"] == 1 else f"{result['threads']} threads"
+
+
+def _settings(result: Result) -> str:
+    """What the rows with an encoder have in common, as settings; "" if nothing was set."""
+    changed = [changes for row in result["rows"].values() if (changes := asked_of(row).changes)]
+    if not changed:
+        return ""
+    shared = set.intersection(*({(key, str(value)) for key, value in changes.items()} for changes in changed))
+    return ", ".join(f"{key} {value}" for key, value in sorted(shared))
+
+
+def _dates(result: Result) -> str:
+    dates = sorted({row["date"] for row in result["rows"].values() if "date" in row})
+    return f"Measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
 
 
 def panels(results: Iterable[Result]) -> list[Panel]:

@@ -5,6 +5,7 @@ split. Decides what is measured: wall seconds of each part with the threads give
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import sys
@@ -106,7 +107,8 @@ def learn(
         shutil.rmtree(folder / name, ignore_errors=True)
     (folder / _CLOCK).unlink(missing_ok=True)
     np.savez(folder / "predictions.npz", labels=found.labels, scores=found.scores)
-    return {"asked": asdict(asked), "metrics": measured(found, task), **facts}
+    today = datetime.date.today().isoformat()
+    return {"asked": asdict(asked), "date": today, "metrics": measured(found, task), **facts}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def headline(changes: Changes) -> Iterator[Asked]:
     yield Asked("XR-Transformer", changes=changes)
     yield Asked("X-Transformer", "x-transformer", changes=changes)
     yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
+    yield Asked("frozen Gandalf", changes={**changes, "encoder.epochs": 0.0}, gandalf=True)
     yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
 
 
@@ -113,7 +114,21 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
 
 
 STUDIES = {
-    "headline": Study(headline),
+    "headline": Study(
+        headline,
+        (
+            *(
+                Direction(f"{method}, not {other}", method, other)
+                for method in ("XR-Transformer", "X-Transformer")
+                for other in ("XR-Linear", "frozen")
+            ),
+            Direction("Gandalf (paper 5, chapter 1)", "XR-Transformer Gandalf", "XR-Transformer"),
+            Direction("fine-tuned with Gandalf, not frozen", "XR-Transformer Gandalf", "frozen"),
+            Direction(
+                "fine-tuned with Gandalf, not frozen with it", "XR-Transformer Gandalf", "frozen Gandalf"
+            ),
+        ),
+    ),
     "ablations": Study(
         ablations,
         (

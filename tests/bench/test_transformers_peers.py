@@ -44,7 +44,7 @@ def test_every_peer_has_its_adapter_and_exact_pins():
 def test_a_peer_has_our_settings_and_as_many_steps(fake_peer, tmp_path, data):
     asked = Asked("XR-Transformer", changes={"encoder.epochs": 2.0, "encoder.batch_size": 16}, rows=0)
     task = task_of(data)
-    found = peer_row("pecos", asked, task, "an encoder", tmp_path / "peer", 1)
+    _, found = peer_row("pecos", asked, task, "an encoder", tmp_path / "peer", 1)
     assert found["seen"]["steps"] == 10  # 2 epochs of 80 rows in batches of 16
     assert found["seen"]["encoder"] == "an encoder"
     assert (found["seen"]["batch_size"], found["seen"]["max_length"]) == (16, 128)

@@ -244,3 +244,18 @@ def test_a_row_without_the_curve_asked_for_is_measured_again(tmp_path):
     for curve in (False, False, True, True, False):
         transformers.measure(runner, [Asked("XR-Transformer", curve=curve)], file)
     assert runner.asked == [False, True]
+
+
+def test_a_section_says_how_and_when_its_rows_were_trained(headline):
+    for found, changes in zip(headline["rows"].values(), ({}, {"a": 1, "b": 2}, {"b": 2}), strict=True):
+        found["asked"]["changes"] = changes
+        found["date"] = "2026-01-02"
+    text = transformers_report.section("small", [headline])
+    assert "1 thread, a CPU, 2 cores. b 2. Measured 2026-01-02." in text
+
+
+def test_what_we_gain_over_a_peer_has_an_interval(headline):
+    differences = {"P@1": [0.01, -0.002, 0.022]}
+    peer = {**row("theirs", 0.49), "train_s": 10.0, "predict_s": 1.0, "differences": differences}
+    text = transformers_report.section("small", [{**headline, "peers": {"PECOS": peer}}])
+    assert "- XR-Transformer - PECOS, in points: P@1 +1.00 [-0.20, +2.20]." in text
