@@ -53,14 +53,14 @@ def slow_loss(task: LevelTask, E: np.ndarray, rows: np.ndarray) -> float:
     weights = task.data.row_weights
     total = 0.0
     for place, row in enumerate(rows):
-        up, down = (1.0, 1.0) if weights is None else weights[row]
+        own, other = (1.0, 1.0) if weights is None else weights[row]
         for parent in range(len(task.level.child_ptr) - 1):
             if not shortlist[row, parent]:
                 continue
             for child in range(task.level.child_ptr[parent], task.level.child_ptr[parent + 1]):
                 y, m = Y[row, child], margins[place, child]
-                cost = R[row, child] / R[row].sum()
-                total += y * cost * up * max(0, 1 - m) ** 2 + (1 - y) * task.alpha * down * max(0, 1 + m) ** 2
+                cost, weight = R[row, child] / R[row].sum(), own if y else other
+                total += weight * (y * cost * max(0, 1 - m) ** 2 + (1 - y) * task.alpha * max(0, 1 + m) ** 2)
     return total / len(rows)
 
 

@@ -1,6 +1,8 @@
 """Both methods from a corpus to a published model on Spark: what is predicted is what the library predicts, on any
 partitions, and what is served is what was predicted."""
 
+from dataclasses import replace
+
 import needs_torch  # noqa: F401
 import numpy as np
 import pyarrow as pa
@@ -10,10 +12,12 @@ from neural_run import TRAIN, configuration, make_corpus, run_to
 from small_set import LABELS, WORDS
 
 import xmcspark
+from xmcspark.labels.augmented_training import Instances, label_instances, no_instances
 from xmcspark.matchers.search import Searcher
 from xmcspark.neural.text_model import TextModelSettings, train_text_model
 from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.row_hash import text_hashes
+from xmcspark.sparse.rows import stacked_rows, take_rows
 from xmcspark.text import Tfidf
 
 
@@ -32,25 +36,40 @@ def predictions_of(run):
     return {row["id"]: (row["labels"], row["scores"]) for row in rows.to_pylist()}
 
 
+def hashes(names):
+    return text_hashes(pa.array(names))
+
+
 def local_model(config, corpus, folder):
     """Trained by the library alone, on the same rows in the same order."""
-    rows = sorted(corpus[:TRAIN], key=lambda row: int(text_hashes(pa.array([row[0]]))[0]))
+    names, texts, labels = zip(*corpus[:TRAIN], strict=True)
     Y = np.zeros((TRAIN, LABELS), np.float32)
-    for at, (_, _, labels) in enumerate(rows):
-        Y[at, labels] = 1
+    for at, own in enumerate(labels):
+        Y[at, own] = 1
+    observed = Instances(texts, as_csr(Y), hashes(names))
+    made = no_instances(LABELS)
+    if config.augment.gandalf:
+        named, how = np.ones(LABELS, bool), (config.augment, config.seed, 1)
+        made = label_instances(observed, WORDS[:LABELS], named, *how)
+        made = replace(made, keys=hashes([f"label:{WORDS.index(text)}" for text in made.texts]))
+    keys = np.concatenate([observed.keys, made.keys])
+    order = np.argsort(keys)
+    is_made = order >= TRAIN
     settings = TextModelSettings(
         config.encoder, config.xr_transformer, config.x_transformer, config.tree, config.train.alone
     )
-    texts = [text for _, text, _ in rows]
-    keys = np.array([int(text_hashes(pa.array([name]))[0]) for name, _, _ in rows])
+    every = [*observed.texts, *made.texts]
+    weights = np.where(is_made[:, None], np.array(config.augment.weights, np.float32), np.float32(1))
     return train_text_model(
-        texts,
-        as_csr(Y),
+        [every[row] for row in order],
+        take_rows(stacked_rows([observed.Y, made.Y]), order),
         settings,
         folder=folder,
-        tfidf=Tfidf().fit(texts),
+        tfidf=Tfidf().fit([observed.texts[row] for row in np.argsort(observed.keys)]),
         label_texts=WORDS[:LABELS],
-        row_keys=keys,
+        row_keys=keys[order],
+        row_weights=weights if is_made.any() else None,
+        made=is_made if is_made.any() else None,
         seed=config.seed,
     )
 
@@ -59,6 +78,7 @@ def local_model(config, corpus, folder):
     ("method", "overrides"),
     [
         ("xr-transformer", ()),
+        ("xr-transformer", ("augment.gandalf=true",)),
         ("x-transformer", ()),
         ("x-transformer", ("x_transformer.ranker_input=tfidf", "train.negatives=tfn", "predict.mode=routed")),
     ],

@@ -102,18 +102,20 @@ class LevelTask:
         outputs, column = np.unique(children, return_inverse=True)
         shape = (len(rows), len(outputs))
         target, positive, negative = (np.zeros(shape, np.float32) for _ in range(3))
-        weights = self.data.row_weights
-        as_negative = (
-            np.float32(self.alpha) if weights is None else np.float32(self.alpha) * weights[rows[places], 1]
-        )
-        negative[places, column] = as_negative
+        alpha = np.float32(self.alpha)
         Y = take_rows(self.level.Y, rows)
         own, at = rows_of(Y), np.searchsorted(outputs, Y.indices)
         target[own, at] = Y.data
         cost = take_rows(
             Csr(self.level.Y.indptr, self.level.Y.indices, self.level.cost, self.level.Y.shape), rows
         ).data
-        positive[own, at] = cost if weights is None else cost * weights[rows[own], 0]
+        weights = self.data.row_weights
+        if weights is None:
+            negative[places, column], positive[own, at] = alpha, cost
+        else:  # what a row counts as a negative is for labels that are not its targets, also not soft ones
+            negative[places, column] = alpha * weights[rows[places], 1]
+            negative[own, at] = alpha * weights[rows[own], 0]
+            positive[own, at] = cost * weights[rows[own], 0]
         return LevelOutputs(outputs.astype(np.int64), target, positive, negative)
 
     def validate(self, encoder: TextEncoder) -> float | None:

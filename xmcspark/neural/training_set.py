@@ -39,6 +39,10 @@ class TrainingSet:
             raise InputError(
                 f"a training set needs as many rows everywhere, and at least one: {sorted(sizes)}"
             )
+        if self.relevance is not None and len(self.relevance) != self.Y.nnz:
+            raise InputError(
+                f"{len(self.relevance)} values of relevance for {self.Y.nnz} targets: give one for each target above 0"
+            )
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -50,8 +54,8 @@ class TrainingSet:
 
     @property
     def costs(self) -> Csr:
-        """Relevance of labels; 1 each if nothing is known."""
-        values = np.ones(self.Y.nnz, np.float32) if self.relevance is None else self.relevance
+        """Relevance of labels; their targets if nothing is known (paper 4, eq. 6: R = Y at the leaves)."""
+        values = self.Y.data if self.relevance is None else self.relevance
         return Csr(self.Y.indptr, self.Y.indices, values, self.Y.shape)
 
     def held_out(self, share: float, seed: int) -> np.ndarray:
