@@ -34,21 +34,19 @@ def model(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("encoder") / "model")
 
 
-def precision(root: Path) -> float:
-    summary = json.loads((root / "night" / "summary.json").read_text())
-    return float(summary["metrics"]["P@1"])
-
-
 @pytest.mark.slow
 def test_two_processes_on_executors_fine_tune_as_well_as_one(cluster, configure, model, tmp_path):
     found = {}
-    for processes in (1, 2):  # in one run: what comes before encode is kept
+    for processes in (1, 2):  # runs of their own: in one, the second would find the work of the first done
         batch = ENCODER["batch_size"] // processes
         encoder = {**ENCODER, "model": str(model), "processes": processes, "batch_size": batch}
-        config = configure("tuned", **NEURAL, encoder=encoder)
+        config = configure(f"tuned-by-{processes}", **NEURAL, encoder=encoder)
         finish(cluster.submit("refresh", "--config", str(config)))
-        notes = json.loads((tmp_path / "tuned" / "night" / "stages" / "encode.json").read_text())["notes"]
-        assert all(level["steps"] > 0 for level in notes["levels"])
-        found[processes] = (precision(tmp_path / "tuned"), [level["steps"] for level in notes["levels"]])
+        run = tmp_path / f"tuned-by-{processes}" / "night"
+        notes = json.loads((run / "stages" / "encode.json").read_text())["notes"]
+        assert notes["processes"] == processes
+        precision = float(json.loads((run / "summary.json").read_text())["metrics"]["P@1"])
+        found[processes] = (precision, [level["steps"] for level in notes["levels"]])
     assert found[1][1] == found[2][1]
+    assert all(steps > 0 for steps in found[1][1])
     assert found[2][0] == pytest.approx(found[1][0], abs=0.02)

@@ -213,6 +213,24 @@ def test_a_name_on_the_hub_opens_from_the_cache(tiny_folder, tmp_path, monkeypat
     assert open_tiny(Path("some-team/some-model")).width == 64
 
 
+def test_what_the_cache_lacks_of_a_model_is_fetched(tiny_folder, tmp_path, monkeypatch):
+    """As where only its tokenizer was opened before. The same files are looked for in the cache and on the hub: a
+    cache without the others is whole."""
+    cached = copied(tiny_folder, tmp_path, "model.safetensors")
+    asked = []
+
+    def hub(model, local_files_only=False, **files):
+        asked.append(files | {"etag_timeout": None})
+        return str(cached if local_files_only else tiny_folder)
+
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", hub)
+    assert open_tiny(Path("a/b")).width == 64
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+    assert "*.bin" not in asked[0]["allow_patterns"]
+
+
 def test_a_hub_that_cannot_be_reached_is_said_so(tmp_path, monkeypatch):
     def unreachable(*args, **how):
         raise OSError("no route")

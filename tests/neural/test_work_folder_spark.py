@@ -6,16 +6,12 @@ from types import SimpleNamespace
 
 import needs_torch  # noqa: F401
 import pytest
-from small_set import small_set
+from filled_job import filled_job
 
-from xmcspark.matchers.settings import TrainSettings
 from xmcspark.neural import device as device_module
 from xmcspark.neural import fine_tuning_job
 from xmcspark.neural.distributed_spark import _work
-from xmcspark.neural.fine_tuning_job import PRETRAINED, FineTuningJob
-from xmcspark.neural.fine_tuning_ways import TRAINING
 from xmcspark.neural.level_task import LevelTask
-from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
 from xmcspark.neural.work_folder_spark import _arrow_place, keep_copy, newest_copy, work_folder
 from xmcspark.store.filesystem import Filesystem
 
@@ -73,20 +69,7 @@ def test_a_killed_run_finds_the_newest_copy_that_is_whole(context, copies, monke
 @pytest.fixture
 def begun(context, tmp_path, tiny_encoder):
     """The first copy of a job."""
-    job = FineTuningJob(
-        EncoderSettings(enabled=True, max_length=16, dropout=0.0, epochs=2.0, batch_size=16),
-        XrTransformerSettings(enabled=True, branching=4, max_leaf=4, fewest_nodes=1),
-        XTransformerSettings(),
-        TrainSettings(),
-        seed=0,
-        threads=1,
-        identity="of a test",
-    )
-    work = tmp_path / "filled"
-    small_set(work / TRAINING, tiny_encoder)
-    tiny_encoder.save(work / PRETRAINED)
-    job.save(work)
-    keep_copy(context, work)
+    keep_copy(context, filled_job(tmp_path / "filled", tiny_encoder))
     return context.scratch("fine-tuning-" + "k" * 16)
 
 

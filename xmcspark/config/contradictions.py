@@ -77,6 +77,12 @@ def _of_encoders(config: Config) -> Iterator[str]:
             f"ensemble.members is {config.ensemble.members} with x_transformer.enabled: the encoder is fine-tuned on "
             "the clusters of one tree; set ensemble.members to 1"
         )
+    x = config.x_transformer
+    if x.enabled and x.matching == "neural" and not (config.encoder.epochs or x.bootstrap):
+        yield (
+            "encoder.epochs is 0 and x_transformer.bootstrap is false: the matcher of clusters would know nothing; set "
+            "x_transformer.bootstrap to true, or x_transformer.matching to linear"
+        )
     if config.encoder.enabled and config.augment.mixup != "none":
         yield (
             f"augment.mixup is {config.augment.mixup} with encoder.enabled: a mixture of two texts has no embedding; "

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.ml.torch.distributor import TorchDistributor
 
+from xmcspark.errors import ConfigError
 from xmcspark.neural.work_folder_spark import ArrowCopies, fetch_copy, keep_copy, newest_copy, work_uri
 from xmcspark.store.stage import Context
 
@@ -20,18 +21,33 @@ log = logging.getLogger(__name__)
 
 def run_on_executors(context: Context, work: Path) -> dict[str, Any]:
     """Has `encoder.processes` processes work on a folder together; what came of it."""
-    settings = context.config.encoder
+    settings, conf = context.config.encoder, context.spark.conf
+    if str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
+        raise ConfigError(
+            [
+                f"encoder.processes is {settings.processes}, and they start together, which Spark does not do with "
+                "dynamic allocation: add --conf spark.dynamicAllocation.enabled=false and say how many executors there "
+                "are (--num-executors), or set encoder.processes to 1"
+            ]
+        )
     uri = work_uri(context)
     shared = context.fs.local_path(uri)
     keep_copy(context, work)
     local = (context.spark.sparkContext.master or "").startswith("local")
     distributor = TorchDistributor(
-        num_processes=settings.processes, local_mode=local, use_gpu=settings.device == "cuda"
+        num_processes=settings.processes, local_mode=local, use_gpu=_on_gpus(settings.device, conf)
     )
     history = distributor.run(_work, shared, uri, newest_copy(context.fs, uri))
     if shared is None:
         fetch_copy(context, work)
     return dict(history or {})
+
+
+def _on_gpus(device: str, conf: Any) -> bool:
+    """Whether processes are to see GPUs: where Spark hands them out to tasks, or where they are asked for."""
+    return device == "cuda" or (
+        device == "auto" and conf.get("spark.task.resource.gpu.amount", None) is not None
+    )
 
 
 def _work(shared: str | None, uri: str, number: int) -> dict[str, Any]:

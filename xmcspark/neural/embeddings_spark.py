@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from xmcspark.labels.training_rows_spark import vectorized_rows
+from xmcspark.neural.settings import EncoderSettings
 from xmcspark.store.direct_tables import ArrowFunction, Batches
 from xmcspark.store.direct_writing import write_mapped
 from xmcspark.store.session import arrow_batch, task_threads
@@ -21,6 +22,7 @@ from xmcspark.store.tables import TABLES
 from xmcspark.text.features_spark import LOOKUP, READ, transforming
 
 if TYPE_CHECKING:
+    from xmcspark.neural.device import Device
     from xmcspark.neural.encoder import TextEncoder
 
 ENCODER = "bundle/encoder"
@@ -53,16 +55,31 @@ def _embedding(
         from xmcspark.neural.device import torch_threads
         from xmcspark.neural.embed import embed_texts
 
+        device = _device_of_task()
         for batch in batches:
             encoder = opened_encoder(str(folder.path()), version)
             texts = [text or "" for text in batch.column("text").to_pylist()]
             with torch_threads(threads):
-                E = embed_texts(encoder, texts, batch=batch_size)
+                E = embed_texts(encoder, texts, batch=batch_size, device=device)
             (rows,) = transform(iter([batch]))
             columns = [*(rows.column(name) for name in _NAMES[:-1]), _lists(E)]
             yield pa.record_batch(columns, names=_NAMES)
 
     return embedding
+
+
+def _device_of_task() -> Device:
+    """The GPU that Spark has given this task (spark.task.resource.gpu.amount), else the CPU: tasks that take a GPU by
+    themselves would share one without knowing."""
+    from pyspark import TaskContext
+
+    from xmcspark.neural.device import CPU, chosen_device
+
+    task = TaskContext.get()
+    given = {} if task is None else task.resources()
+    if "gpu" not in given:
+        return CPU
+    return chosen_device(EncoderSettings(device="cuda"), int(given["gpu"].addresses[0]))
 
 
 def _lists(E: np.ndarray) -> pa.Array:

@@ -22,6 +22,7 @@ from xmcspark.errors import StoreError
 from xmcspark.neural.checkpoint import Checkpoint, Checkpoints
 from xmcspark.neural.device import Device, chosen_device
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.keeper import Keeper
 from xmcspark.neural.processes import ONE_PROCESS, Processes
 from xmcspark.neural.progress import Meter, Report
 from xmcspark.neural.schedule import Rates
@@ -83,12 +84,14 @@ def fine_tune(
     device: Device | None = None,
     processes: Processes = ONE_PROCESS,
     checkpoints: Checkpoints | None = None,
+    keeper: Keeper | None = None,
     rates: Rates = ORDINARY_RATES,
     report: Report | None = None,
 ) -> FineTuned:
     """Trains the encoder, the task's modules and its tables, in place. With checkpoints, goes on from the newest one
     of this task; a task that was finished is only loaded, so a run of several tasks resumes by being started again.
-    Only the first process needs to see the folder of the checkpoints. `device` None: by settings."""
+    Only the first process needs to see the folder of the checkpoints, and its `keeper` is told of each. `device` None:
+    by settings."""
     device = device or chosen_device(settings, processes.local_rank)
     log.info(
         "%s: %d steps on %s, process %d of %d", task.name, task.steps, device.described, *_place(processes)
@@ -101,7 +104,8 @@ def fine_tune(
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="xmcspark-best-"))
             checkpoints = Checkpoints(Path(folder), {})
         step = TrainingStep(encoder, task, settings, rates, seed=seed, device=device, processes=processes)
-        return _Loop(encoder, task, settings, step, processes, checkpoints, report).run()
+        keeper = keeper or Keeper()
+        return _Loop(encoder, task, settings, step, processes, checkpoints, keeper, report).run()
 
 
 class _Loop:
@@ -115,10 +119,12 @@ class _Loop:
         training: TrainingStep,
         processes: Processes,
         checkpoints: Checkpoints | None,
+        keeper: Keeper,
         report: Report | None,
     ) -> None:
         self._encoder, self._task, self._settings, self._training = encoder, task, settings, training
         self._processes, self._checkpoints, self._report = processes, checkpoints, report
+        self._keeper = keeper
         self._step = 0
         self._evaluations: list[tuple[int, float]] = []
         self._losses: deque[float] = deque(maxlen=_RECENT)
@@ -252,6 +258,7 @@ class _Loop:
             name = self._task.name
             self._checkpoints.write(name, self._step, state, self._facts(), finished=finished)
             self._checkpoints.keep_only(name, *kept)
+            self._keeper.keep_if_due()
         self._processes.barrier()
         self._task.checkpointed(min(kept, default=self._step))
 

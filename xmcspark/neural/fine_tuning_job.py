@@ -21,6 +21,7 @@ from xmcspark.neural.device import Device, chosen_device, torch_threads
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tuning_ways import Work, fine_tuned
+from xmcspark.neural.keeper import Keeper
 from xmcspark.neural.processes import ONE_PROCESS, Processes, local_rank, open_processes
 from xmcspark.neural.progress import Report
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
@@ -81,14 +82,17 @@ def run_job(
     kept: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Does what a folder asks for; what came of it, as JSON values. The first process writes the outcome. `kept` is
-    called whenever a level or task starts, with all in the folder that going on from there needs."""
+    called whenever a level or task starts, and every ten minutes or so, with all in the folder that going on from there
+    needs."""
     job = FineTuningJob.load(folder)
     device = device or chosen_device(job.encoder, processes.local_rank)
     log.info("encode: torch works on %s, %d processes", device.described, processes.world)
-    work = Work(folder, job, Embedder(job.encoder.embed_batch, device, processes, draft=True), report, kept)
+    work = Work(
+        folder, job, Embedder(job.encoder.embed_batch, device, processes, draft=True), report, Keeper(kept)
+    )
     with torch_threads(job.threads):
         outcome = fine_tuned(work, TextEncoder.load(folder / PRETRAINED))
-    history = {**outcome.history, "device": device.described}
+    history = {**outcome.history, "device": device.described, "processes": processes.world}
     if processes.rank == 0:
         outcome.encoder.save(folder / ENCODER)
         outcome.save()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.keeper import Keeper
 from xmcspark.neural.progress import Report
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.training_set import TrainingSet
@@ -33,7 +34,7 @@ class Work:
     job: FineTuningJob
     embedder: Embedder
     report: Report | None
-    kept: Callable[[], None] | None
+    keeper: Keeper
 
     @property
     def how(self) -> dict[str, Any]:
@@ -44,7 +45,7 @@ class Work:
             "embedder": self.embedder,
             "threads": self.job.threads,
             "report": self.report,
-            "kept": self.kept,
+            "keeper": self.keeper,
         }
 
     @property

@@ -25,8 +25,10 @@ def advice_about_memory(advice: Callable[[], str]) -> Iterator[None]:
 def smaller_passes(settings: EncoderSettings) -> str:
     """Advice for tasks that pass encoder.batch_size instances forward and backward."""
     size, passes = settings.batch_size, settings.accumulate
+    fewer = next((part for part in range(2, size + 1) if size % part == 0), 1)
     remedy = (
-        f"set encoder.batch_size to {size // 2} and encoder.accumulate to {passes * 2}, which makes the same steps"
+        f"set encoder.batch_size to {size // fewer} and encoder.accumulate to {passes * fewer}, which makes the same "
+        "steps"
         if size > 1
         else f"set encoder.max_length below {settings.max_length}, or take a smaller encoder.model"
     )

@@ -10,7 +10,10 @@ from pathlib import Path
 from xmcspark.errors import ConfigError
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model"]  # never pickled weights
+_FILES = {  # of a model on the hub that are wanted: never pickled weights, nothing in folders
+    "allow_patterns": ["*.json", "*.safetensors", "*.txt", "*.model"],
+    "ignore_patterns": ["*/*"],
+}
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model")
 _SECONDS = 5.0  # to wait for the hub's first answer
 
@@ -33,7 +36,9 @@ def _of_the_hub(model: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 
     try:
-        return Path(snapshot_download(model, local_files_only=True))
+        found = Path(snapshot_download(model, local_files_only=True, **_FILES))
+        if is_offline() or any(found.glob("*.safetensors")):  # else only the tokenizer was ever asked for
+            return found
     except HFValidationError as error:
         raise ConfigError([f"encoder.model is {model!r}: neither a folder nor a name on the hub"]) from error
     except OSError:
@@ -41,10 +46,7 @@ def _of_the_hub(model: str) -> Path:
     if is_offline():
         raise ConfigError([_not_cached(model, "the environment says offline")])
     try:
-        found = snapshot_download(
-            model, allow_patterns=_WANTED, ignore_patterns=["*/*"], etag_timeout=_SECONDS
-        )
-        return Path(found)
+        return Path(snapshot_download(model, etag_timeout=_SECONDS, **_FILES))
     except RepositoryNotFoundError as error:
         raise ConfigError(
             [f"encoder.model is {model!r}: no such folder, and the hub has no such model"]

@@ -76,7 +76,9 @@ class EncoderSettings:
         minimum=0,
         maximum=1,
     )
-    clip: float = setting(1.0, "Largest norm of a gradient; 0 = no limit.", minimum=0)
+    clip: float = setting(
+        1.0, "Largest norm of the gradient of all but the rows of heads; 0 = no limit.", minimum=0
+    )
     precision: str = setting(
         "fp32",
         "Of matrix products while training, and in embeddings that only training sees: fp32; bf16 and fp16 where the "
@@ -84,7 +86,12 @@ class EncoderSettings:
         source="paper 3, section 3.3: fp32",
         choices=PRECISIONS,
     )
-    device: str = setting("auto", "Where torch works; auto is cuda if there is one.", choices=DEVICES)
+    device: str = setting(
+        "auto",
+        "Where torch fine-tunes; auto is cuda if there is one, on executors if Spark gives tasks GPUs. Stages embed "
+        "texts on the GPU that Spark gives a task, else on the CPU.",
+        choices=DEVICES,
+    )
     processes: int = setting(
         1,
         "Processes that fine-tune together, placed on executors by TorchDistributor; 1 fine-tunes on the driver.",

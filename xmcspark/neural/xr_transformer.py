@@ -4,7 +4,7 @@ the other, down a preliminary tree. The refined tree and its matchers are those 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tune import FineTuned, fine_tune, finished_before
 from xmcspark.neural.held_out import learned_targets
+from xmcspark.neural.keeper import Keeper
 from xmcspark.neural.level_start import LevelStart
 from xmcspark.neural.level_task import LevelTask
 from xmcspark.neural.progress import Report
@@ -99,14 +100,14 @@ class XrFineTuning:
         embedder: Embedder | None = None,
         threads: int = 1,
         report: Report | None = None,
-        kept: Callable[[], None] | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.data, self.tree = data, tree
         self.encoder_settings, self.settings = encoder_settings, settings
         self.seed, self.folder, self.identity = seed, folder, dict(identity)
         self.embedder = embedder or Embedder(encoder_settings.embed_batch)
         self.processes, self.device = self.embedder.processes, self.embedder.device
-        self.threads, self.report, self.kept = threads, report, kept
+        self.threads, self.report, self.keeper = threads, report, keeper or Keeper()
         self.solving = replace(
             train or TrainSettings(),
             negatives="tfn+man",
@@ -181,8 +182,7 @@ class XrFineTuning:
     def _keep(self, start: LevelStart, encoder: TextEncoder) -> None:
         if self.processes.rank == 0:
             start.save(self.folder, encoder)
-            if self.kept is not None:
-                self.kept()
+            self.keeper.keep()
         self.processes.barrier()
 
     def _head(self, level: Resolution, start: LevelStart, width: int) -> RowTable:
@@ -221,6 +221,7 @@ class XrFineTuning:
             device=self.device,
             processes=self.processes,
             checkpoints=self._checkpoints,
+            keeper=self.keeper,
             report=self.report,
         )
 

@@ -4,7 +4,7 @@ first and the classifier with it afterwards. `folder` keeps what a killed run ne
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.fine_tune import FineTuned, fine_tune
 from xmcspark.neural.held_out import learned_targets
+from xmcspark.neural.keeper import Keeper
 from xmcspark.neural.progress import Report
 from xmcspark.neural.row_table import RowTable
 from xmcspark.neural.schedule import Rates
@@ -62,10 +63,9 @@ class UnidecTraining:
         graph: Neighbours | None = None,
         threads: int = 1,
         report: Report | None = None,
-        kept: Callable[[], None] | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
-        """`graph`: which labels occur together, for GLaS's regulariser; by default counted. `kept` is called whenever a
-        task starts, with all in `folder` that going on from there needs."""
+        """`graph`: which labels occur together, for GLaS's regulariser; by default counted."""
         self.data, self.settings = data, settings
         self.embedder = embedder or Embedder(encoder_settings.embed_batch)
         self.processes = self.embedder.processes
@@ -73,7 +73,7 @@ class UnidecTraining:
         share = -(-settings.batch_size // self.processes.world)
         self.encoder_settings = replace(encoder_settings, batch_size=share, accumulate=1)
         self.seed, self.folder = seed, folder
-        self.threads, self.report, self.kept = threads, report, kept
+        self.threads, self.report, self.keeper = threads, report, keeper or Keeper()
         self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
         self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.identity = {**identity, "unidec": settings.decisive(checked=bool(self.held_out.any()))}
@@ -138,8 +138,8 @@ class UnidecTraining:
             graph=self.graph,
             validator=self._validator(heads, table),
         )
-        if self.kept is not None and self.processes.rank == 0:
-            self.kept()
+        if self.processes.rank == 0:
+            self.keeper.keep()
         self.processes.barrier()
         log.info("%s: %d instances, %d labels, %d steps", name, len(rows), self.data.Y.shape[1], task.steps)
         tuned = fine_tune(
@@ -150,6 +150,7 @@ class UnidecTraining:
             device=self.embedder.device,
             processes=self.processes,
             checkpoints=Checkpoints(self.folder / "checkpoints", self.identity),
+            keeper=self.keeper,
             rates=Rates(
                 modules=[settings.head_learning_rate] * len(heads.modules),
                 tables=[settings.table_learning_rate] * len(task.tables),
