@@ -222,6 +222,10 @@ def main(arguments: list[str] | None = None) -> int:
     peers = [peer for peer in options.peers.split(",") if peer]
     if unknown := [peer for peer in peers if peer not in PEERS]:
         parser.error(f"--peers {', '.join(unknown)}: choose from {', '.join(PEERS)}")
+    if peers and options.what.startswith("unidec"):
+        parser.error(
+            f"--peers {options.peers}: it is run beside XR-Transformer, which {options.what} has not"
+        )
     given = (word.partition("=") for word in options.set)
     changes = {key: json.loads(value) for key, _, value in given}
     study = STUDIES[options.what]
@@ -238,7 +242,8 @@ def main(arguments: list[str] | None = None) -> int:
     runner = Runner(options.data, options.encoder, scratch, options.threads, list(study.rows(changes)))
     results = measure(runner, wanted, options.json)
     tasks = Tasks(options.data)
-    beside(runner, peers, peer_asked(options, changes), tasks, results, options.json)
+    if peers:
+        beside(runner, peers, peer_asked(options, changes), tasks, results, options.json)
     found = {
         "directions": judged(runner, wanted, tasks, study.directions),
         "ensembles": fused(wanted, runner.is_done, runner.predictions, tasks.of),

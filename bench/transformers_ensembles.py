@@ -11,7 +11,6 @@ from bench.transformers_steps import TOP_K, Asked, measured
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.predictions import Predictions
 
-FUSION = "average"  # of probabilities, as members of one run are by default
 # By name: (names of rows, whether all seeds are members, not one ensemble for each).
 ENSEMBLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "X-Transformer, three indexers": (
@@ -24,6 +23,7 @@ ENSEMBLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "XR-Transformer and X-Transformer": (("XR-Transformer", "X-Transformer"), False),
     "XR-Transformer and frozen": (("XR-Transformer", "frozen"), False),
     "frozen and XR-Linear": (("frozen", "XR-Linear"), False),
+    "UniDEC and XR-Linear": (("UniDEC", "XR-Linear"), False),
 }
 
 
@@ -41,6 +41,11 @@ def members_of(wanted: Sequence[Asked]) -> list[tuple[str, int | None, list[Aske
     return found
 
 
+def fusion_of(members: Sequence[Asked]) -> str:
+    """As runs are fused by default: similarities are no probabilities."""
+    return "normalised" if any(member.method == "unidec" for member in members) else "average"
+
+
 def fused(
     wanted: Sequence[Asked],
     is_done: Callable[[Asked], bool],
@@ -52,7 +57,7 @@ def fused(
     for name, seed, members in members_of(wanted):
         if not all(map(is_done, members)):
             continue
-        found = fuse([predictions(member) for member in members], FUSION, top_k=TOP_K)
+        found = fuse([predictions(member) for member in members], fusion_of(members), top_k=TOP_K)
         results.append(
             {
                 "name": name,

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.transformers_steps import Asked
+from xmcspark.neural.unidec.settings import UnidecSettings
 
 SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
+POOL = 512  # labels of a pool, with and without hard negatives
 CLUSTERS = (2048, 64)  # of labels, to fine-tune on once: of about 5 labels each, or of 170
 ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
@@ -79,17 +81,20 @@ def ablations(changes: Changes) -> Iterator[Asked]:
 
 
 def unidec(changes: Changes) -> Iterator[Asked]:
+    yield Asked("XR-Linear", "xr-linear")
+    yield _unidec("untrained", changes, heads=["dual"], **{"encoder.epochs": 0.0})
     yield _unidec("DePSL", changes, heads=["dual"])
     yield _unidec("classifier", changes, heads=["classifier"])
     yield _unidec("UniDEC", changes)
-    yield replace(_unidec("UniDEC Gandalf", changes), gandalf=True)
+    yield replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True)
 
 
 def unidec_ablations(changes: Changes) -> Iterator[Asked]:
-    changes = {**changes, "encoder.max_length": SUBSET_LENGTH}
+    changes = {"unidec.pool_size": POOL, **changes, "encoder.max_length": SUBSET_LENGTH}
     dual, classifier = ["dual"], ["classifier"]
     yield from _in_subset(
         [
+            _unidec("untrained", changes, heads=dual, **{"encoder.epochs": 0.0}),
             _unidec("UniDEC", changes),
             _unidec("DePSL", changes, heads=dual),
             _unidec("classifier", changes, heads=classifier),
@@ -98,16 +103,22 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
             _unidec("DePSL one direction", changes, heads=dual, dual_share=1.0),
             _unidec("DePSL pick one", changes, heads=dual, reduction="pol"),
             _unidec("classifier without BCE", changes, heads=classifier, bce=0.0),
-            _unidec("classifier pick one", changes, heads=classifier, reduction="pol"),
-            _unidec("classifier pick all", changes, heads=classifier, reduction="pal", pool_size=None),
-            replace(_unidec("UniDEC Gandalf", changes), gandalf=True),
-            *(
-                _unidec(f"DePSL pools of {size}", changes, heads=dual, pool_size=size)
-                for size in (128, 256, 1024)
+            _unidec("classifier pick one", changes, heads=classifier, reduction="pol", bce=0.0),
+            _unidec(
+                "classifier pick all", changes, heads=classifier, reduction="pal", pool_size=None, bce=0.0
             ),
+            # Made instances join when the classifier does, as the paper has it.
+            _unidec("UniDEC extended", changes, extend=0.5),
+            replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True),
             *(
-                _unidec(f"DePSL batches of {size}", changes, heads=dual, batch_size=size)
-                for size in (64, 128)
+                _unidec(
+                    f"DePSL {queries} queries, {labels} labels",
+                    changes,
+                    heads=dual,
+                    batch_size=queries,
+                    pool_size=labels,
+                )
+                for queries, labels in ((64, 128), (128, 256), (256, 1024))
             ),
         ]
     )
@@ -184,12 +195,17 @@ STUDIES = {
             ),
             Direction("some labels, not one: dual (paper 5, table 2.3)", "DePSL", "DePSL pick one"),
             Direction(
-                "some labels, not one: classifier (paper 5, table 2.3)", "classifier", "classifier pick one"
+                "some labels, not one: classifier (paper 5, table 2.3)",
+                "classifier without BCE",
+                "classifier pick one",
             ),
             Direction(
-                "all labels, the upper bound (paper 5, table 2.3)", "classifier pick all", "classifier"
+                "all labels, the upper bound (paper 5, table 2.3)",
+                "classifier pick all",
+                "classifier without BCE",
             ),
-            Direction("Gandalf (paper 5, chapter 1)", "UniDEC Gandalf", "UniDEC"),
+            Direction("Gandalf (paper 5, chapter 1)", "UniDEC Gandalf", "UniDEC extended"),
+            Direction("trained, not as it is", "DePSL", "untrained"),
         ),
     ),
 }
@@ -200,8 +216,11 @@ def _with(changes: Changes, of: str, more: Changes) -> Changes:
 
 
 def _unidec(name: str, changes: Changes, **more: Any) -> Asked:
-    """Clusters of queries and mined negatives are of each epoch: there are few."""
-    return Asked(name, "unidec", _with({"unidec.refresh_epochs": 1, **changes}, "unidec", more))
+    """Clusters of queries and mined negatives are of each epoch, because there are few; as many are mined as with the
+    default τ."""
+    often = {"unidec.refresh_epochs": 1, "unidec.mined_negatives": UnidecSettings().mined}
+    own = {key if "." in key else f"unidec.{key}": value for key, value in more.items()}
+    return Asked(name, "unidec", {**often, **changes, **own})
 
 
 def _in_subset(wanted: Iterable[Asked]) -> Iterator[Asked]:

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import transformers
-from bench.transformers_steps import WORK, Asked
+from bench.transformers_steps import WORK, Asked, configuration
+from bench.transformers_studies import STUDIES
 
 torch = pytest.importorskip("torch")
 from bench.tiny_encoder import save_tiny_encoder  # noqa: E402
@@ -61,3 +62,16 @@ def test_what_was_judged_before_stays_if_its_predictions_are_gone():
     before = [{"claim": "a", "seed": 0, "n": 1}, {"claim": "a", "seed": 1, "n": 1}]
     found = [{"claim": "a", "seed": 1, "n": 2}, {"claim": "b", "seed": 0, "n": 2}]
     assert transformers.and_before(found, before, "claim") == [before[0], *found]
+
+
+@pytest.mark.parametrize("study", list(STUDIES))
+def test_every_study_has_rows_that_can_be_configured_and_directions_between_them(study, dataset, tmp_path):
+    rows = list(STUDIES[study].rows({}))
+    for asked in rows:
+        configuration(asked, "an encoder")
+    names = {asked.name for asked in rows}
+    assert all({direction.better, direction.other} <= names for direction in STUDIES[study].directions)
+    file = tmp_path / "found.json"
+    command = ["--data", str(dataset), "--encoder", "none", "--json", str(file), "--what", study]
+    assert transformers.main([*command, "--only", "none", "--scratch", str(tmp_path)]) == 0
+    assert file.exists(), "what was found is written also where there are no peers"

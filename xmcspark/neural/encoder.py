@@ -109,8 +109,11 @@ class TextEncoder(torch.nn.Module):
     def forward(self, tokens: Batch) -> torch.Tensor:
         """float32 [rows, width], of length 1 (paper 4, eq. 10); in training mode with dropout after that. Tokens may be
         on any device."""
-        scaled = torch.nn.functional.normalize(self.pooled(tokens), dim=1, eps=1e-12)
-        return torch.nn.functional.dropout(scaled, self.dropout, self.training)
+        return torch.nn.functional.dropout(self.unit(tokens), self.dropout, self.training)
+
+    def unit(self, tokens: Batch) -> torch.Tensor:
+        """float32 [rows, width], of length 1: for heads that have a dropout of their own."""
+        return torch.nn.functional.normalize(self.pooled(tokens), dim=1, eps=1e-12)
 
     def pooled(self, tokens: Batch) -> torch.Tensor:
         """float32 [rows, width], as pooling leaves them: neither scaled nor dropped."""

@@ -106,6 +106,21 @@ def test_a_pool_of_given_size_is_filled_with_positives_and_loses_negatives_first
     assert len(PoolSampler(2, 0, 17, 0).pool(Y, rows, 0).labels) == 17
 
 
+def test_a_pool_whose_queries_have_no_more_labels_is_filled_with_others_at_random():
+    """So that pools with and without mined negatives have the same size."""
+    dense = np.zeros((4, 5000))
+    dense[:, :3] = 1
+    Y, rows, others = as_csr(sp.csr_matrix(dense)), np.arange(4), np.arange(1000, 5000)
+    sampler = PoolSampler(3, 0, 20, 0, others)
+    pools = [sampler.pool(Y, rows, step).labels for step in range(2)]
+    for pool in pools:
+        assert len(pool) == 20
+        assert set(pool) > {0, 1, 2}
+        assert set(pool) - {0, 1, 2} < set(others)
+    assert set(pools[0]) != set(pools[1])
+    assert len(PoolSampler(3, 0, 20, 0).pool(Y, rows, 0).labels) == 3
+
+
 def test_a_batch_without_any_label_is_refused():
     with pytest.raises(InputError, match="none of its 2 queries has a label"):
         PoolSampler(3, 6, None, 0).pool(as_csr(sp.csr_matrix((3, 5))), np.array([0, 2]), 4)

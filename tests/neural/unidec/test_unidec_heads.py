@@ -57,6 +57,7 @@ def test_a_temperature_is_learned_only_if_asked_for_and_never_too_cold():
     with torch.no_grad():
         learned.log_temperature.fill_(-20)
     assert learned.temperature.item() == pytest.approx(0.01)
+    assert DualHead(4, 4, 0.0, 0.005, False, 0).temperature.item() == pytest.approx(0.005)
 
 
 def test_saved_heads_are_the_same(tmp_path):

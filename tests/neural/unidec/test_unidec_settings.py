@@ -18,6 +18,8 @@ def test_defaults_are_those_of_the_paper():
     assert (found.dual_share, found.classifier_share, found.share) == (0.5, 0.5, 0.5)
     assert (found.head_learning_rate, found.table_learning_rate) == (2e-4, 1e-3)
     assert found.mined == 30
+    assert replace(found, refresh_epochs=1, mined_negatives=40).mined == 40
+    assert replace(found, hard_negatives=0, mined_negatives=40).mined == 0
 
 
 def test_every_setting_says_what_it_means():
@@ -36,6 +38,7 @@ def test_every_setting_says_what_it_means():
         ({"glas": 0.1, "heads": ("dual",)}, "it is about the classifier"),
         ({"reduction": "pal", "pool_size": 100}, "leave one out"),
         ({"share": 1.5}, "at most"),
+        ({"mined_negatives": 5}, "drawn from those"),
     ],
 )
 def test_contradictions_are_told(changes, complaint):

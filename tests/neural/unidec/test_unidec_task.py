@@ -134,6 +134,18 @@ def test_passing_texts_forward_again_changes_nothing_but_memory(make_task, make_
         torch.testing.assert_close(once, again)
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+def test_only_heads_drop_values_of_embeddings(make_task, make_tiny, recompute):
+    """The dropout of an encoder's output, which other methods have, would come on top of theirs."""
+    encoder = make_tiny(dropout=0.0)
+    encoder.dropout = 0.9
+    encoder.train()
+    task = make_task(replace(SMALL, recompute=recompute))
+    batch = task.data.tokens.batch(np.arange(8))
+    assert (encoder(batch) == 0).any()
+    assert torch.equal(task._passed(encoder, batch), encoder.unit(batch))
+
+
 def test_an_instance_that_counts_nothing_changes_nothing(make_task, tiny_encoder):
     data = make_task().data
     task = make_task(

@@ -281,8 +281,21 @@ def test_more_negatives_than_labels_are_refused_and_more_positives_are_warned_ab
 ):
     with pytest.raises(ConfigError, match=r"hard_negatives is 24, but only 24 labels.*at most 23"):
         training(tmp_path, data, replace(SMALL, hard_negatives=24)).run(tiny_encoder)
-    data.check(replace(SMALL, positives=50), tiny_encoder)
+    data.check(replace(SMALL, positives=50), tiny_encoder, 1.0)
     assert "no instance has more than" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "epochs", "warning"),
+    [
+        ({"pool_size": 4, "batch_size": 16}, 1.0, "teach nothing; make pools larger"),
+        ({"refresh_epochs": 5}, 3.0, "set unidec.refresh_epochs to 1"),
+    ],
+)
+def test_what_is_not_worth_its_while_is_warned_about(data, changes, epochs, warning):
+    (found,) = data.warnings(replace(SMALL, **changes), epochs)
+    assert warning in found
+    assert data.warnings(replace(SMALL, refresh_epochs=1), epochs) == []
 
 
 def test_parts_of_other_sizes_are_refused(data):

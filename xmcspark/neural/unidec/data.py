@@ -70,25 +70,37 @@ class UnidecData:
         """int64: instances that something can be learned from."""
         return np.flatnonzero(np.diff(self.Y.indptr) > 0)
 
-    def check(self, settings: UnidecSettings, encoder: TextEncoder) -> None:
+    def check(self, settings: UnidecSettings, encoder: TextEncoder, epochs: float) -> None:
         """ConfigError or InputError, with the remedy, if the settings cannot be followed with this data."""
         if not len(self.trained_labels):
             raise InputError("no instance has a label: there is nothing to learn")
         if "dual" in settings.heads:
             self._check_texts(encoder)
         settings.check_labels(len(self.trained_labels))
-        for warning in self.warnings(settings):
+        for warning in self.warnings(settings, epochs):
             log.warning("%s", warning)
 
-    def warnings(self, settings: UnidecSettings) -> list[str]:
-        """What the settings ask for and this data does not have, where training goes on with what there is."""
-        most = int(np.diff(self.Y.indptr).max(initial=0))
-        if settings.positives <= most:
-            return []
-        return [
-            f"unidec.positives is {settings.positives}, but no instance has more than {most} labels: all of them are "
-            "taken"
-        ]
+    def warnings(self, settings: UnidecSettings, epochs: float) -> list[str]:
+        """What the settings ask for and this data does not have, or what is not worth its while, where training goes
+        on all the same."""
+        counts = np.diff(self.Y.indptr)
+        most, found = int(counts.max(initial=0)), []
+        if settings.positives > most:
+            found.append(
+                f"unidec.positives is {settings.positives}, but no instance has more than {most} labels: all of them "
+                "are taken"
+            )
+        if settings.pool_size is not None and settings.pool_size < settings.batch_size:
+            found.append(
+                f"unidec.pool_size is {settings.pool_size} for batches of {settings.batch_size} queries: some queries "
+                "will have none of their labels in the pool and teach nothing; make pools larger or batches smaller"
+            )
+        if 1 < epochs <= settings.refresh_epochs:
+            found.append(
+                f"encoder.epochs is {epochs:g} and unidec.refresh_epochs {settings.refresh_epochs}: clusters of "
+                "queries and hard negatives stay those of the encoder before training; set unidec.refresh_epochs to 1"
+            )
+        return found
 
     def _check_texts(self, encoder: TextEncoder) -> None:
         if self.label_tokens is None:

@@ -37,7 +37,8 @@ class Head(nn.Module):
 
     @property
     def temperature(self) -> Tensor:
-        return self.log_temperature.exp().clamp(min=_COLDEST)
+        found = self.log_temperature.exp()
+        return found.clamp(min=_COLDEST) if self.log_temperature.requires_grad else found
 
     def searched(self, embeddings: Tensor) -> Tensor:
         """What is compared when labels are searched: of length 1 in either head (paper 5, section 2.3.4)."""

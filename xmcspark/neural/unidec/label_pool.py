@@ -44,10 +44,11 @@ class PoolSampler:
 
     positives: int | None  # β at most; None takes all
     hard_negatives: int  # η at most
-    size: (
-        int | None
-    )  # of the pool: filled up with further positives, cut at mined negatives first; None: as it comes
+    size: int | None  # of the pool: filled up or cut, at mined negatives first; None: as it comes
     seed: int
+    others: np.ndarray | None = (
+        None  # labels to fill a pool up with, where its queries have no more; None: none
+    )
 
     def pool(self, Y: Csr, rows: np.ndarray, step: int, mined: np.ndarray | None = None) -> LabelPool:
         """The pool of the queries `rows` (rows of Y, whose values are targets) in a step.
@@ -62,13 +63,21 @@ class PoolSampler:
             parts.append(_drawn(mined[rows], stream, self.hard_negatives))
         labels = np.unique(np.concatenate(parts)).astype(np.int64)
         if self.size is not None:
-            labels = self._sized([*parts, known.label[~sampled]], step)
+            labels = self._sized([*parts, known.label[~sampled], self._at_random(step)], step)
         if not len(labels):
             raise InputError(
                 f"step {step}: none of its {len(rows)} queries has a label, so there is nothing to compare them with; "
                 "leave instances without labels out of training"
             )
         return self._matched(known, labels, rows, step)
+
+    def _at_random(self, step: int) -> np.ndarray:
+        """As many labels as a pool has, out of all that it may be filled up with."""
+        if self.others is None or not len(self.others):
+            return np.zeros(0, np.int64)
+        places = np.arange(self.size)
+        drawn = hashed(streams(self.seed, f"labels at random of step {step}", places), 0)
+        return np.asarray(self.others[(drawn % np.uint64(len(self.others))).astype(np.int64)])
 
     def _sized(self, parts: list[np.ndarray], step: int) -> np.ndarray:
         """The labels of the first parts, up to `size`; within the part where that is reached, by hash."""

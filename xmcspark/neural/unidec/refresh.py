@@ -36,9 +36,8 @@ class Refresh:
     """What holds until the next one."""
 
     order: np.ndarray  # int64: trained instances, clusters of the batch's size one after the other
-    mined: (
-        np.ndarray | None
-    )  # int32 [instances, η · τ]: hard negatives, nearest first; -1 where there are fewer
+    # int32 [instances, settings.mined]: hard negatives, nearest first; -1 where there are fewer
+    mined: np.ndarray | None
 
     def save(self, folder: Path) -> None:
         arrays = {"order": self.order} | ({} if self.mined is None else {"mined": self.mined})

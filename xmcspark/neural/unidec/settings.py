@@ -69,14 +69,21 @@ class UnidecSettings:
     )
     refresh_epochs: int = setting(
         5,
-        "τ: epochs after which queries are clustered and negatives mined again; a query keeps η · τ negatives.",
+        "τ: epochs after which queries are clustered and negatives mined again.",
         source="paper 5, section 2.4",
+        minimum=1,
+    )
+    mined_negatives: int | None = setting(
+        None,
+        "Nearest labels that a query's η are drawn from; null is η · τ. The very nearest are often right, though "
+        "nobody has said so.",
+        source="paper 5, section 2.4.3: η · τ",
         minimum=1,
     )
     pool_size: int | None = setting(
         None,
-        "|L_B|: labels of a pool, filled up with further positives of its queries, or with fewer mined negatives; null "
-        "is as many as come.",
+        "|L_B|: labels of a pool, filled up with further positives of its queries, then with labels at random, or with "
+        "fewer mined negatives; null is as many as come.",
         source="paper 5, table 2.3: 3000 to 4000",
         minimum=2,
     )
@@ -191,6 +198,11 @@ class UnidecSettings:
                 f"pool_size is {self.pool_size} but reduction is pal, whose pools hold all labels of their queries: "
                 "leave one out"
             )
+        if self.mined_negatives is not None and self.mined_negatives < self.hard_negatives:
+            problems.append(
+                f"mined_negatives is {self.mined_negatives} and hard_negatives is {self.hard_negatives}: these are "
+                "drawn from those, which must be as many at least"
+            )
         if self.glas and "classifier" not in self.heads:
             problems.append(
                 f"glas is {self.glas} but heads is {list(self.heads)}: it is about the classifier"
@@ -220,8 +232,10 @@ class UnidecSettings:
 
     @property
     def mined(self) -> int:
-        """η · τ: negatives that are kept of each query."""
-        return self.hard_negatives * self.refresh_epochs
+        """Negatives that are kept of each query."""
+        if not self.hard_negatives or self.mined_negatives is None:
+            return self.hard_negatives * self.refresh_epochs
+        return self.mined_negatives
 
 
 SEARCH_KEYS = ("space", "search", "recall")  # how labels are searched, once all is trained

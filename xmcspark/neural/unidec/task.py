@@ -162,7 +162,10 @@ class UnidecTask:
     def _sampler(self) -> PoolSampler:
         """pol brings one positive of each query, pal all of them (paper 5, section 2.3.1)."""
         some = {"psl": self.settings.positives, "pol": 1, "pal": None}[self.settings.reduction]
-        return PoolSampler(some, self.settings.hard_negatives, self.settings.pool_size, self.seed)
+        negatives, size = self.settings.hard_negatives, self.settings.pool_size
+        return PoolSampler(
+            some, negatives, size, self.seed, None if size is None else self.data.trained_labels
+        )
 
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
         """The loss of the whole batch, in every process: each encodes its share of queries and labels, and all get all
@@ -246,10 +249,10 @@ class UnidecTask:
 
     def _passed(self, encoder: TextEncoder, batch: Batch) -> Tensor:
         if not self.settings.recompute:
-            return encoder(batch)  # type: ignore[no-any-return]
+            return encoder.unit(batch)
         there = batch.to(encoder.device)
         again: Tensor = checkpoint(
-            lambda ids, mask: encoder(Batch(ids, mask)), there.ids, there.mask, use_reentrant=False
+            lambda ids, mask: encoder.unit(Batch(ids, mask)), there.ids, there.mask, use_reentrant=False
         )
         return again
 

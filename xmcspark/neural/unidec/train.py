@@ -81,7 +81,7 @@ class UnidecTraining:
 
     def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
         """The trained model, and what each task came to."""
-        self.data.check(self.settings, encoder)
+        self.data.check(self.settings, encoder, self.encoder_settings.epochs)
         claim(self.folder, self.identity)
         settings, rows = self.settings, self.data.rows_with_labels()
         rows = rows[~self.held_out[rows]]
