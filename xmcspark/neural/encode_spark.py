@@ -148,7 +148,7 @@ def _deciding_keys(config: Config) -> tuple[str, ...]:
         method = tuple(
             f"unidec.{name}" for name in ("enabled", *training_keys(config.encoder.validation > 0))
         )
-        return (*encoder, *method, "augment.weight", "seed")
+        return (*encoder, *method, "augment.weight", "predict.exclude_self", "seed")
     solved = tuple(f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
     if config.x_transformer.enabled:
         method = tuple(f"x_transformer.{name}" for name in ("enabled", *FINE_TUNING_KEYS))
@@ -171,14 +171,21 @@ def _written(config: Config) -> tuple[str, ...]:
     return _WRITES if config.encoder.enabled else ("embeddings",)
 
 
+def _read(config: Config) -> tuple[str, ...]:
+    """Exclusions where labels are compared one by one."""
+    return _READS if config.unidec.enabled else tuple(name for name in _READS if name != "exclude")
+
+
+_READS = ("instances", "augmented", "labels", "exclude", f"{LOOKUP}/")
 _WRITES = ("embeddings", f"{ENCODER}/", f"{OUTCOME}/")
 STAGE = Stage(
     "encode",
     1,
     ("encoder.enabled",),
-    reads=("instances", "augmented", "labels", f"{LOOKUP}/"),
+    reads=_READS,
     writes=_WRITES,
     run=encode,
+    reads_of=_read,
     writes_of=_written,
     external=_step_rows,  # not from outside, but no setting either: settings make it together
     more_keys_of=_deciding_keys,

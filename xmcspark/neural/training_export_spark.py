@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 
 from xmcspark.errors import InputError
 from xmcspark.labels.training_rows_spark import vectorized_rows
@@ -22,7 +23,7 @@ from xmcspark.neural.tokens import PORTION, TokenStore
 from xmcspark.neural.training_set import TrainingSet, tokens_folder
 from xmcspark.neural.unidec.data import WITHOUT_TEXTS, UnidecData, instance_tokens
 from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
-from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.csr import Csr, as_csr
 from xmcspark.sparse.row_hash import text_hashes
 from xmcspark.store.side_files import local_copy
 from xmcspark.store.stage import Context
@@ -80,9 +81,28 @@ def export_unidec_data(
         row_weights=None if weights is None else np.ascontiguousarray(weights[:, 0]),
         made=_made(rows),
         row_keys=rows["row_key"].to_numpy(),
+        excluded=_excluded(context, rows["row_key"].to_numpy(), labels),
     )
     data.save(folder)
     return data
+
+
+def _excluded(context: Context, row_keys: np.ndarray, labels: LabelColumns) -> Csr | None:
+    """Labels that are never predicted for training rows, which are in the order of their keys; None if there are
+    none."""
+    given = ds.dataset(local_copy(context.fs, context.run.table("exclude")), format="parquet").to_table()
+    lists = given["labels"].combine_chunks()
+    counts = pc.list_value_length(lists).to_numpy()
+    keys, ids = text_hashes(given["id"].combine_chunks()).repeat(counts), lists.flatten().to_numpy()
+    if context.config.predict.exclude_self:
+        itself = text_hashes(labels.keys.combine_chunks())
+        keys, ids = np.concatenate([keys, itself]), np.concatenate([ids, labels.ids])
+    row = np.minimum(np.searchsorted(row_keys, keys), len(row_keys) - 1)
+    there = row_keys[row] == keys
+    if not there.any():
+        return None
+    cells = np.ones(int(there.sum()), np.float32), (row[there], ids[there])
+    return as_csr(sp.csr_matrix(cells, shape=(len(row_keys), labels.size)).sign())
 
 
 def _targets(rows: pa.Table, labels: LabelColumns) -> tuple[Csr, np.ndarray]:
@@ -135,6 +155,7 @@ class LabelColumns(NamedTuple):
     ids: np.ndarray
     active: np.ndarray  # bool
     texts: pa.ChunkedArray
+    keys: pa.ChunkedArray
 
     @property
     def size(self) -> int:
@@ -156,8 +177,9 @@ class LabelColumns(NamedTuple):
 
 def read_labels(context: Context) -> LabelColumns:
     files = local_copy(context.fs, context.run.table("labels"))
-    table = ds.dataset(files, format="parquet").to_table(columns=["id", "active", "text"])
-    return LabelColumns(table["id"].to_numpy(), table["active"].to_numpy(zero_copy_only=False), table["text"])
+    table = ds.dataset(files, format="parquet").to_table(columns=["id", "active", "text", "key"])
+    active = table["active"].to_numpy(zero_copy_only=False)
+    return LabelColumns(table["id"].to_numpy(), active, table["text"], table["key"])
 
 
 def export_label_texts(context: Context, encoder: TextEncoder, folder: Path) -> None:

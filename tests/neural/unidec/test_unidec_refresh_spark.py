@@ -67,12 +67,15 @@ def predictions_of(run):
     return {row["id"]: (row["labels"], row["scores"]) for row in rows.to_pylist()}
 
 
-def local_model(config, corpus, folder):
+def local_model(config, corpus, folder, excluded=None):
     """Trained by the library alone, on the same rows in the same order."""
     rows = sorted(corpus[:TRAIN], key=lambda row: int(text_hashes(pa.array([row[0]]))[0]))
     Y = np.zeros((TRAIN, LABELS), np.float32)
     for at, (_, _, labels) in enumerate(rows):
         Y[at, labels] = 1
+    cells = np.zeros_like(Y)
+    for at, (name, _, _) in enumerate(rows):
+        cells[at, (excluded or {}).get(name, [])] = 1
     return train_unidec(
         [text for _, text, _ in rows],
         as_csr(Y).to_scipy(),
@@ -81,6 +84,7 @@ def local_model(config, corpus, folder):
         folder=folder,
         label_texts=WORDS[:LABELS],
         row_keys=np.array([int(text_hashes(pa.array([name]))[0]) for name, _, _ in rows]),
+        excluded=as_csr(cells) if excluded else None,
         seed=config.seed,
     )
 
@@ -100,6 +104,19 @@ def test_predictions_are_those_of_the_library(published, data, corpus, tiny_fold
     found = local_model(asked(data, tiny_folder), corpus, tmp_path).predict(list(texts.values()))
     expected = {name: (found.labels[at].tolist(), found.scores[at].tolist()) for at, name in enumerate(texts)}
     assert_alike(predictions_of(published), expected)
+
+
+def test_labels_that_are_excluded_are_not_trained_against(spark, data, corpus, tiny_folder, tmp_path):
+    names = [name for name, _, _ in corpus[:TRAIN]]
+    excluded = {name: [at % LABELS, (at + 7) % LABELS] for at, name in enumerate(names) if at % 3}
+    labels = pa.array(excluded.values(), pa.list_(pa.int32()))
+    pq.write_table(pa.table({"id": list(excluded), "labels": labels}), data / "never.parquet")
+    config = asked(data, tiny_folder, f"input.exclude={data}/never.parquet", run="never")
+    run, _ = run_to(spark, config, "predict")
+    texts = {name: text for name, text, _ in corpus[TRAIN:]}
+    found = local_model(config, corpus, tmp_path, excluded).predict(list(texts.values()))
+    expected = {name: (found.labels[at].tolist(), found.scores[at].tolist()) for at, name in enumerate(texts)}
+    assert_alike(predictions_of(run), expected)
 
 
 def test_stages_of_trees_leave_empty_tables(published):

@@ -18,6 +18,7 @@ from xmcspark.neural.unidec.model import UnidecModel
 from xmcspark.neural.unidec.refresh import hard_negatives, opened_index
 from xmcspark.neural.unidec.search import LabelSearch
 from xmcspark.neural.unidec.vectors import LabelSource, LabelVectors, SearchSpace, unit
+from xmcspark.sparse.csr import as_csr
 
 
 @pytest.fixture
@@ -134,17 +135,22 @@ def test_what_a_space_needs_must_be_given(tiny_encoder):
         LabelSource(tiny_encoder, SearchSpace(small_heads(dual=False)), None, None).of(np.arange(2))
 
 
-def test_hard_negatives_are_the_nearest_labels_that_are_not_the_querys_own(source, tiny_encoder, tmp_path):
+@pytest.mark.parametrize("excluding", [False, True])
+def test_hard_negatives_are_the_nearest_labels_that_are_not_the_querys_own(
+    source, tiny_encoder, tmp_path, excluding
+):
     data, source = source
+    never = np.random.default_rng(4).random((len(data), LABELS)) < (0.3 if excluding else 0.0)
+    data = replace(data, excluded=as_csr(never.astype(np.float32)) if excluding else None)
     space = SearchSpace(source.space.heads, "dual")
     vectors = replace(source, space=space).of(np.arange(LABELS))
     rows = np.array([5, 0, 17, 40])
     queries = space.queries(embed(tiny_encoder, data.tokens, rows))
     index = opened_index(SMALL, vectors, np.arange(LABELS), queries, tmp_path)
     for most in (3, 30):  # and more than there are
-        mined = hard_negatives(index, queries, data.Y, rows, most)
+        mined = hard_negatives(index, queries, data, rows, most)
         for place, row in enumerate(rows):
-            own = data.Y.indices[data.Y.indptr[row] : data.Y.indptr[row + 1]]
+            own = {*data.Y.indices[data.Y.indptr[row] : data.Y.indptr[row + 1]], *np.flatnonzero(never[row])}
             nearest = [label for label in np.argsort(-(vectors @ queries[place])) if label not in own][:most]
             expected = nearest + [-1] * (most - len(nearest))
             assert mined[place].tolist() == expected

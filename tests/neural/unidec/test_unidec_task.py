@@ -16,6 +16,7 @@ from xmcspark.neural.glas import glas_penalty, glas_targets
 from xmcspark.neural.row_table import RowTable
 from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
 from xmcspark.neural.unidec.task import UnidecTask
+from xmcspark.sparse.csr import as_csr
 
 LABELS = 24
 
@@ -67,6 +68,31 @@ def test_loss_is_that_of_both_heads_over_the_pool(make_task, tiny_encoder):
     )
     torch.testing.assert_close(found, expected + 0.5 * second, atol=1e-4, rtol=1e-4)
     assert task.pools.average_labels == len(pool.labels)
+
+
+def test_excluded_labels_are_neither_right_nor_wrong(make_task, tiny_encoder):
+    """Decoupled softmax of each query over the labels that are not excluded for it; those it has stay right."""
+    never = np.random.default_rng(2).random((96, LABELS)) < 0.4
+    plain = make_task().data
+    data = replace(plain, excluded=as_csr(never.astype(np.float32)))
+    settings = replace(SMALL, heads=("dual",), dual_share=1.0)
+    task = make_task(settings, heads=small_heads(classifier=False), table=False, data=data)
+    rows = task.batch(0)
+    found = float(task.loss(tiny_encoder, rows).detach())
+    pool = task._sampler.pool(data.Y, rows, 0, task._refresh[1].mined)
+    with torch.no_grad():
+        E, Z = (
+            task.heads.dual(torch.from_numpy(embed(tiny_encoder, tokens, which)))
+            for tokens, which in ((data.tokens, rows), (data.label_tokens, pool.labels))
+        )
+    scores, own = (E @ Z.T / task.heads.dual.temperature).numpy(), data.Y.to_scipy().toarray()[rows] > 0
+    costs = []
+    for query, row in enumerate(rows):
+        right = own[query, pool.labels]
+        wrong = ~right & ~never[row, pool.labels]
+        others = np.exp(scores[query, wrong]).sum()
+        costs.append(np.mean([-np.log(np.exp(s) / (np.exp(s) + others)) for s in scores[query, right]]))
+    assert found == pytest.approx(np.mean(costs), rel=1e-4)
 
 
 def test_gradient_of_gathered_rows_is_the_dense_gradient(make_task, tiny_encoder):

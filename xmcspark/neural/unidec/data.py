@@ -8,6 +8,7 @@ import logging
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class UnidecData:
     row_keys: np.ndarray | None = (
         None  # int64 [rows]: what random choices about a row follow from; None: its number
     )
+    # As Y: labels that are never predicted for a row, and so are neither right nor wrong for it; None: there are none.
+    excluded: Csr | None = None
 
     def __post_init__(self) -> None:
         rows, labels = self.Y.shape
@@ -49,6 +52,11 @@ class UnidecData:
         ):
             if part is not None and len(part) != count:
                 raise InputError(f"Y is {rows} instances x {labels} labels, but there are {len(part)} {name}")
+        if self.excluded is not None and self.excluded.shape != self.Y.shape:
+            raise InputError(
+                f"Y is {rows} instances x {labels} labels, but exclusions are {self.excluded.shape[0]} x "
+                f"{self.excluded.shape[1]}"
+            )
 
     def __len__(self) -> int:
         return self.Y.shape[0]
@@ -57,7 +65,8 @@ class UnidecData:
         """All of it."""
         Y, labels = self.Y, self.label_tokens
         tokens = [*self.tokens.arrays, *((None,) if labels is None else labels.arrays)]
-        return [Y.indptr, Y.indices, Y.data, *tokens, *(getattr(self, name) for name in _BY_ROW)]
+        excluded = [] if self.excluded is None else [self.excluded.indptr, self.excluded.indices]
+        return [Y.indptr, Y.indices, Y.data, *tokens, *(getattr(self, name) for name in _BY_ROW), *excluded]
 
     @cached_property
     def trained_labels(self) -> np.ndarray:
@@ -124,6 +133,8 @@ class UnidecData:
         arrays = {f"Y.{part}": getattr(self.Y, part) for part in ("indptr", "indices", "data")}
         more = {name: getattr(self, name) for name in _BY_ROW}
         arrays |= {name: array for name, array in more.items() if array is not None}
+        if self.excluded is not None:
+            arrays |= {f"excluded.{part}": getattr(self.excluded, part) for part in ("indptr", "indices")}
         save_arrays(folder, _KIND, _VERSION, {"labels": self.Y.shape[1]}, arrays)
 
     @staticmethod
@@ -132,7 +143,11 @@ class UnidecData:
         header, arrays = load_arrays(folder, _KIND, _VERSION)
         indptr, indices, data = (arrays[f"Y.{part}"] for part in ("indptr", "indices", "data"))
         Y = Csr(indptr, indices, data, (len(indptr) - 1, int(header["labels"])))
-        more = {name: arrays.get(name) for name in _BY_ROW}
+        more: dict[str, Any] = {name: arrays.get(name) for name in _BY_ROW}
+        if "excluded.indptr" in arrays:
+            indices = arrays["excluded.indices"]
+            ones = np.ones(len(indices), np.float32)
+            more["excluded"] = Csr(arrays["excluded.indptr"], indices, ones, Y.shape)
         return UnidecData(Y, TokenStore.open(instance_tokens(folder)), label_tokens, **more)
 
 

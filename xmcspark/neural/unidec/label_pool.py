@@ -10,6 +10,7 @@ import numpy as np
 
 from xmcspark.errors import InputError
 from xmcspark.labels.draws import hashed, streams
+from xmcspark.matchers.targets import rows_of
 from xmcspark.sparse.csr import Csr
 
 _LAST = np.uint64(2**64 - 1)
@@ -31,6 +32,14 @@ class LabelPool:
     def average_positives(self) -> float:
         """The mean of |P^B| over queries (paper 5, figure 2.2b)."""
         return len(self.row) / self.n_queries
+
+    def cells_of(self, excluded: Csr) -> tuple[np.ndarray, np.ndarray]:
+        """(queries, places of labels) of what is in the pool of `excluded`, one row a query; positives stay so."""
+        place = np.minimum(np.searchsorted(self.labels, excluded.indices), len(self.labels) - 1)
+        row, width = rows_of(excluded), len(self.labels)
+        wanted = self.labels[place] == excluded.indices
+        wanted &= ~np.isin(row * width + place, self.row * width + self.column)
+        return row[wanted], place[wanted]
 
     def among(self, labels: np.ndarray) -> LabelPool:
         """The same pairs in a larger pool (increasing), whose further labels are negatives of all queries."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.format import open_memmap
 
+from xmcspark.matchers.targets import rows_of
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.row_table import RowTable
@@ -21,7 +22,7 @@ from xmcspark.neural.unidec.nearest import ExactLabels, LabelIndex, NearestLabel
 from xmcspark.neural.unidec.query_batches import clustered_order
 from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.neural.unidec.vectors import LabelSource, SearchSpace, text_vectors
-from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.rows import take_rows
 from xmcspark.store.arrays import HEADER, load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ class Refresher:
         parts = [np.zeros((0, most), np.int32)]
         for start in range(0, len(own), _SEARCHED):
             place = own[start : start + _SEARCHED]
-            parts.append(hard_negatives(index, queries[place], self.data.Y, self.rows[place], most))
+            parts.append(hard_negatives(index, queries[place], self.data, self.rows[place], most))
         mined = open_memmap(self.scratch / "mined.npy", "w+", np.int32, (len(self.data), most))
         mined[:] = -1
         for rank, found in enumerate(processes.gather(np.concatenate(parts))):
@@ -113,16 +114,18 @@ class Refresher:
         return mined
 
 
-def hard_negatives(index: LabelIndex, queries: np.ndarray, Y: Csr, rows: np.ndarray, most: int) -> np.ndarray:
-    """int32 [rows, most]: of each query the nearest labels that are not its own, nearest first; -1 where there are
-    fewer. `rows`: the queries' rows of Y."""
-    counts = Y.indptr[rows + 1] - Y.indptr[rows]
-    k = min(len(index), most + min(int(counts.max(initial=0)), 3 * most))
+def hard_negatives(
+    index: LabelIndex, queries: np.ndarray, data: UnidecData, rows: np.ndarray, most: int
+) -> np.ndarray:
+    """int32 [rows, most]: of each query the nearest labels that are neither its own nor excluded for it, nearest first;
+    -1 where there are fewer. `rows`: the queries' rows of the data."""
+    known = [take_rows(labels, rows) for labels in (data.Y, data.excluded) if labels is not None]
+    counts = sum(np.diff(labels.indptr) for labels in known)
+    k = min(len(index), most + min(int(np.max(counts, initial=0)), 3 * most))
     found, _ = index.search(queries, k)
-    at = np.repeat(Y.indptr[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-    positives = np.repeat(np.arange(len(rows)), counts) * Y.shape[1] + Y.indices[at]
-    cells = np.arange(len(rows))[:, None] * Y.shape[1] + found
-    unusable = np.isin(cells, positives) | (found < 0)
+    of_query = [rows_of(labels) * data.Y.shape[1] + labels.indices for labels in known]
+    cells = np.arange(len(rows))[:, None] * data.Y.shape[1] + found
+    unusable = np.isin(cells, np.concatenate(of_query)) | (found < 0)
     order = np.argsort(unusable, axis=1, kind="stable")[:, :most]
     chosen = np.where(
         np.take_along_axis(unusable, order, axis=1), -1, np.take_along_axis(found, order, axis=1)

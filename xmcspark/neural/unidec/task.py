@@ -32,6 +32,9 @@ from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
 from xmcspark.neural.unidec.query_batches import query_batches
 from xmcspark.neural.unidec.refresh import Refresh, Refresher
 from xmcspark.neural.unidec.settings import UnidecSettings
+from xmcspark.sparse.rows import take_rows
+
+_UNLIKE = -1e4  # a similarity that counts for nothing at any temperature
 
 
 @dataclass
@@ -200,7 +203,8 @@ class UnidecTask:
         with torch.autocast(queries.device.type, enabled=False):
             loss = self._pool_loss(self.settings.dual_loss, self.settings.dual_share)
             pairs, weights = self._pairs(pool, queries.device), self._weights(batch, queries.device)
-            return loss(from_queries @ from_labels.T, pairs, head.temperature, weights)
+            similarity = self._without_excluded(from_queries @ from_labels.T, pool, batch)
+            return loss(similarity, pairs, head.temperature, weights)
 
     def _classifier_loss(
         self, head: ClassifierHead, table: RowTable, queries: Tensor, pool: LabelPool, batch: np.ndarray
@@ -210,7 +214,7 @@ class UnidecTask:
             pool = pool.among(self.data.trained_labels)
         from_queries, (labels, _) = self._gathered(head, queries), table.gathered(pool.labels, device)
         with torch.autocast(device.type, enabled=False):
-            similarity = from_queries @ labels.T
+            similarity = self._without_excluded(from_queries @ labels.T, pool, batch)
             pairs, weights = self._pairs(pool, device), self._weights(batch, device)
             loss = self._pool_loss(settings.classifier_loss, settings.classifier_share)
             total = loss(similarity, pairs, head.temperature, weights)
@@ -221,6 +225,16 @@ class UnidecTask:
                 targets = torch.from_numpy(glas_targets(self.graph, pool.labels)).to(device)
                 total = total + settings.glas * glas_penalty(labels, targets)
             return total
+
+    def _without_excluded(self, similarity: Tensor, pool: LabelPool, batch: np.ndarray) -> Tensor:
+        """Similarities that no loss notices where a label is excluded for a query."""
+        if self.data.excluded is None:
+            return similarity
+        row, column = pool.cells_of(take_rows(self.data.excluded, batch))
+        return similarity.index_put(
+            tuple(torch.from_numpy(place).to(similarity.device) for place in (row, column)),
+            similarity.new_tensor(_UNLIKE),
+        )
 
     def _gathered(self, head: Head, embeddings: Tensor) -> Tensor:
         """What a head makes of all processes' embeddings."""

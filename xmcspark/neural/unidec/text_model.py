@@ -69,6 +69,7 @@ def train_unidec(
     row_keys: np.ndarray | None = None,
     row_weights: np.ndarray | None = None,
     made: np.ndarray | None = None,
+    excluded: Csr | None = None,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
@@ -77,13 +78,13 @@ def train_unidec(
     compares with; without them only the classifier can be trained.
 
     `folder` keeps what training needs to go on if it is killed: called again with the same arguments, it does.
-    `row_keys`, `row_weights`, `made` as `UnidecData` has them."""
+    `row_keys`, `row_weights`, `made`, `excluded` as `UnidecData` has them."""
     e = encoder_settings
     device = chosen_device(e)
     encoder = TextEncoder.open(e.model, pooling=e.pooling, max_length=e.max_length, dropout=e.dropout)
     tokens = TokenStore.write(instance_tokens(folder), encoder, [texts])
     of_labels = None if label_texts is None else TokenStore.write(folder / "labels", encoder, [label_texts])
-    data = UnidecData(check_targets(Y, len(texts)), tokens, of_labels, row_weights, made, row_keys)
+    data = UnidecData(check_targets(Y, len(texts)), tokens, of_labels, row_weights, made, row_keys, excluded)
     training = UnidecTraining(
         data,
         e,
