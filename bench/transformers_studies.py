@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.transformers_steps import Asked
+from xmcspark.config.presets import METHODS
 from xmcspark.neural.unidec.settings import UnidecSettings
 
 SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
@@ -71,7 +72,12 @@ def ablations(changes: Changes) -> Iterator[Asked]:
             x(""),
             x("TFN", "tfn", "X-Transformer"),
             x("TFN tfidf", "tfn", "X-Transformer", ranker_input="tfidf"),
-            x("Parabel", tuned_by="X-Transformer", matching="linear"),
+            # A tree of its own on what the encoder of another has learned (paper 3, table 3).
+            Asked(
+                "X-Transformer Parabel",
+                changes={**changes, **_tree_of("parabel")},
+                tuned_by="X-Transformer",
+            ),
             x("pifa-neural", indexer="pifa-neural"),
             x("text-emb", indexer="text-emb"),
             x("reclustered", recluster=True),
@@ -209,6 +215,11 @@ STUDIES = {
         ),
     ),
 }
+
+
+def _tree_of(method: str) -> Changes:
+    """Its tree and how it is trained; one tree, as in all rows."""
+    return {key: value for key, value in METHODS[method].changes.items() if key != "ensemble.members"}
 
 
 def _with(changes: Changes, of: str, more: Changes) -> Changes:
