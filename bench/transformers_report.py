@@ -147,6 +147,17 @@ def spaces_table(result: Result) -> str:
     return text_table(shown) if len(shown) > 1 else ""
 
 
+def zero_shot_table(result: Result) -> str:
+    """Labels that no training row had, found by their texts, means over seeds; "" without any."""
+    rows = [row for row in _unidec_rows(result) if row.get("zero_shot")]
+    metric = f"R@{TOP_K}"
+    shown = [["", "labels not trained", "of them in test rows", metric]]
+    for title, group in _by_name(rows, lambda row: asked_of(row).name):
+        counts = (f"{group[0]['zero_shot'][key]:,}" for key in ("labels", "pairs"))
+        shown.append([title, *counts, f"{100 * mean(row['zero_shot'][metric] for row in group):.2f}"])
+    return text_table(shown) if len(shown) > 1 else ""
+
+
 def _unidec_rows(result: Result) -> list[Row]:
     return [row for row in result["rows"].values() if asked_of(row).method == "unidec"]
 
@@ -223,6 +234,8 @@ def section(name: str, results: Sequence[Result]) -> str:
             parts += ["Batches of UniDEC: queries and labels of a step, and what they cost:", pools]
         if spaces := spaces_table(result):
             parts += ["One head of a model with both:", spaces]
+        if unseen := zero_shot_table(result):
+            parts += ["Labels that no training row had, by their texts among all labels:", unseen]
         if gains := gains_table(result):
             parts += [f"Relative to {ANCHOR} (as in paper 3, table 6):", gains]
         if peers := peers_table(result):

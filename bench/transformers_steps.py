@@ -249,7 +249,8 @@ def _predicted(
     X = model.rows(list(task.texts))
     embedded = time.perf_counter()
     how = {"beam": config.predict.beam, "top_k": TOP_K, "threads": threads}
-    found = search_without(model.model.searcher, X, task.excluded, **how)
+    scored = model.model.with_scoring(config.predict.transform, config.predict.combine)
+    found = search_without(scored.searcher, X, task.excluded, **how)
     return found, {"embed_s": embedded - started, "search_s": time.perf_counter() - embedded}
 
 

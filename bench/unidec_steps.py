@@ -15,8 +15,10 @@ from bench.spent_seconds import SpentSeconds
 from xmcspark.config.configuration import Config
 from xmcspark.labels.augmented_training import Instances
 from xmcspark.matchers.predictions import Predictions
+from xmcspark.matchers.targets import rows_of, select
 from xmcspark.neural.embed import embed_texts
 from xmcspark.neural.progress import Report
+from xmcspark.neural.unidec.nearest import ExactLabels
 from xmcspark.neural.unidec.text_model import UnidecTextModel, train_unidec
 from xmcspark.sparse.rows import stacked_rows
 
@@ -66,6 +68,7 @@ def learned(
         "search_s": spent.now() - embedded,
         "levels": [_told(report) for report in model.reports],
         "spaces": _by_space(model, config, embeddings, task, folder, threads, top_k, judge),
+        "zero_shot": zero_shot(model, embeddings, task, top_k),
     }
     return found, facts
 
@@ -73,6 +76,21 @@ def learned(
 def _told(report: Any) -> dict[str, Any]:
     pools = {"pool_labels": report.pools.average_labels, "pool_positives": report.pools.average_positives}
     return {"level": report.task, **pools, **asdict(report.tuned)}
+
+
+def zero_shot(model: UnidecTextModel, embeddings: np.ndarray, task: Task, top_k: int) -> dict[str, float]:
+    """How many of the labels that test rows have and no training row had are among the first `top_k` when all labels
+    are searched by their texts; nothing if all were trained, or there is no dual head."""
+    labels = task.truth.shape[1]
+    unseen = np.ones(labels, bool)
+    unseen[model.data.trained_labels] = False
+    wanted = select(task.truth, unseen[task.truth.indices])
+    if model.model.heads.dual is None or not wanted.nnz:
+        return {}
+    source = model.model.source(model.data.label_tokens, "dual")
+    found, _ = ExactLabels(source.of(np.arange(labels))).search(source.space.queries(embeddings), top_k)
+    hits = np.isin(rows_of(wanted) * labels + wanted.indices, np.arange(len(found))[:, None] * labels + found)
+    return {"labels": int(unseen.sum()), "pairs": wanted.nnz, f"R@{top_k}": float(hits.mean())}
 
 
 def _by_space(

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import transformers
-from bench.transformers_steps import WORK, Asked, configuration
+from bench.transformers_steps import WORK, Asked, configuration, learn
 from bench.transformers_studies import STUDIES
 
 torch = pytest.importorskip("torch")
@@ -75,3 +75,13 @@ def test_every_study_has_rows_that_can_be_configured_and_directions_between_them
     command = ["--data", str(dataset), "--encoder", "none", "--json", str(file), "--what", study]
     assert transformers.main([*command, "--only", "none", "--scratch", str(tmp_path)]) == 0
     assert file.exists(), "what was found is written also where there are no peers"
+
+
+def test_labels_that_no_training_row_has_are_looked_for_by_their_texts(dataset, encoder, tmp_path):
+    changes = {"encoder.max_length": 16, "encoder.epochs": 1.0, "unidec.batch_size": 2}
+    changes |= {"unidec.hard_negatives": 1, "unidec.heads": ["dual"], "unidec.refresh_epochs": 1}
+    asked = Asked("DePSL", "unidec", changes, rows=3)
+    found = learn(asked, str(dataset), str(encoder), tmp_path, 1)["zero_shot"]
+    assert 0 < found["labels"] < 10
+    assert found["pairs"] > 0
+    assert found["R@10"] == 1, "there are no more than ten labels"

@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import needs_torch  # noqa: F401
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench import encoder_latency, label_memory, unidec_pools
+from bench import encoder_latency, label_memory, unidec_pools, unidec_search
 from xmcspark.corpus.dataset import write_dataset
 from xmcspark.corpus.synthetic import generate
 
@@ -76,3 +77,17 @@ def test_pools_grow_with_what_queries_bring_and_clusters_share_labels(tmp_path, 
         assert by_settings[1, 0]["positives"] <= by_settings[1, 12]["positives"]
         assert by_settings[1, 0]["positives"] < by_settings[5, 0]["positives"]
     assert "| clusters " in capsys.readouterr().out
+
+
+def test_search_is_judged_on_queries_that_the_index_was_not_tuned_on(tmp_path, tiny_folder, capsys):
+    pytest.importorskip("faiss")
+    write_dataset(generate(300, 200, seed=1), tmp_path / "small")
+    file = tmp_path / "found.json"
+    command = ["--data", str(tmp_path / "small"), "--labels", str(tmp_path / "small"), "--max-length", "16"]
+    assert unidec_search.main([*command, "--encoder", str(tiny_folder), "--json", str(file)]) == 0
+    found = json.loads(file.read_text())
+    assert found["exact"]["recall"] == 1
+    assert 0 < found["approximate"]["recall"] <= 1  # texts that a tiny encoder hardly tells apart
+    assert found["approximate"]["qps_alone"] > 0
+    assert "| approximate " in capsys.readouterr().out
+    assert unidec_search.recall(np.array([[1, 2], [5, 6]]), np.array([[2, 3], [6, 5]])) == 0.75
