@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from xmcspark.errors import ConfigError
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-_FILES = {  # of a model on the hub that are wanted: never pickled weights, nothing in folders
+_FILES: dict[str, Any] = {  # of a model on the hub that are wanted: never pickled weights, nothing in folders
     "allow_patterns": ["*.json", "*.safetensors", "*.txt", "*.model"],
     "ignore_patterns": ["*/*"],
 }

@@ -72,7 +72,8 @@ class PoolSampler:
             parts.append(_drawn(mined[rows], stream, self.hard_negatives))
         labels = np.unique(np.concatenate(parts)).astype(np.int64)
         if self.size is not None:
-            labels = self._sized([*parts, known.label[~sampled], self._at_random(step)], step)
+            parts += [known.label[~sampled], self._at_random(self.size, step)]
+            labels = self._sized(parts, step)
         if not len(labels):
             raise InputError(
                 f"step {step}: none of its {len(rows)} queries has a label, so there is nothing to compare them with; "
@@ -80,11 +81,11 @@ class PoolSampler:
             )
         return self._matched(known, labels, rows, step)
 
-    def _at_random(self, step: int) -> np.ndarray:
-        """As many labels as a pool has, out of all that it may be filled up with."""
+    def _at_random(self, count: int, step: int) -> np.ndarray:
+        """So many labels out of all that a pool may be filled up with; some may come twice."""
         if self.others is None or not len(self.others):
             return np.zeros(0, np.int64)
-        places = np.arange(self.size)
+        places = np.arange(count)
         drawn = hashed(streams(self.seed, f"labels at random of step {step}", places), 0)
         return np.asarray(self.others[(drawn % np.uint64(len(self.others))).astype(np.int64)])
 
