@@ -43,6 +43,8 @@ def headline(changes: Changes) -> Iterator[Asked]:
     yield Asked("frozen", changes={**changes, "encoder.epochs": 0.0})
     yield Asked("XR-Transformer", changes=changes)
     yield Asked("X-Transformer", "x-transformer", changes=changes)
+    tfn = {**changes, "train.negatives": "tfn"}
+    yield Asked("X-Transformer TFN", "x-transformer", tfn, tuned_by="X-Transformer")
     yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
     yield Asked("frozen Gandalf", changes={**changes, "encoder.epochs": 0.0}, gandalf=True)
     yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
@@ -136,7 +138,7 @@ STUDIES = {
         (
             *(
                 Direction(f"{method}, not {other}", method, other)
-                for method in ("XR-Transformer", "X-Transformer")
+                for method in ("XR-Transformer", "X-Transformer", "X-Transformer TFN")
                 for other in ("XR-Linear", "frozen")
             ),
             Direction("Gandalf (paper 5, chapter 1)", "XR-Transformer Gandalf", "XR-Transformer"),
