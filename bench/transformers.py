@@ -38,8 +38,9 @@ _KS = (1, 3, 5)
 
 
 def has_curve(asked: Asked) -> bool:
-    """Whether it is fine-tuned at all."""
-    return asked.method.endswith("transformer") and bool(asked.changes.get("encoder.epochs", True))
+    """Whether it is fine-tuned at all, and by itself."""
+    tuned = asked.method.endswith("transformer") and bool(asked.changes.get("encoder.epochs", True))
+    return tuned and not asked.tuned_by
 
 
 def peer_asked(options: argparse.Namespace, changes: dict[str, Any]) -> Asked:
