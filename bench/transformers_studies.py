@@ -45,6 +45,7 @@ def headline(changes: Changes) -> Iterator[Asked]:
     yield Asked("X-Transformer", "x-transformer", changes=changes)
     tfn = {**changes, "train.negatives": "tfn"}
     yield Asked("X-Transformer TFN", "x-transformer", tfn, tuned_by="X-Transformer")
+    yield _on_parabels_tree(changes)
     yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
     yield Asked("frozen Gandalf", changes={**changes, "encoder.epochs": 0.0}, gandalf=True)
     yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
@@ -74,12 +75,7 @@ def ablations(changes: Changes) -> Iterator[Asked]:
             x(""),
             x("TFN", "tfn", "X-Transformer"),
             x("TFN tfidf", "tfn", "X-Transformer", ranker_input="tfidf"),
-            # A tree of its own on what the encoder of another has learned (paper 3, table 3).
-            Asked(
-                "X-Transformer Parabel",
-                changes={**changes, **_tree_of("parabel")},
-                tuned_by="X-Transformer",
-            ),
+            _on_parabels_tree(changes),
             x("pifa-neural", indexer="pifa-neural"),
             x("text-emb", indexer="text-emb"),
             x("reclustered", recluster=True),
@@ -219,9 +215,11 @@ STUDIES = {
 }
 
 
-def _tree_of(method: str) -> Changes:
-    """Its tree and how it is trained; one tree, as in all rows."""
-    return {key: value for key, value in METHODS[method].changes.items() if key != "ensemble.members"}
+def _on_parabels_tree(changes: Changes) -> Asked:
+    """A tree like Parabel's, one as in all rows, on TF-IDF and what X-Transformer's encoder has learned (paper 3, table
+    3)."""
+    tree = {key: value for key, value in METHODS["parabel"].changes.items() if key != "ensemble.members"}
+    return Asked("X-Transformer Parabel", changes={**changes, **tree}, tuned_by="X-Transformer")
 
 
 def _with(changes: Changes, of: str, more: Changes) -> Changes:
