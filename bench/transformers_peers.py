@@ -21,6 +21,7 @@ from bench.transformers_steps import TOP_K, Asked, configuration, measured
 from xmcspark.config.configuration import Config
 from xmcspark.labels.augmented_training import vectorizer_of
 from xmcspark.matchers.predictions import Predictions
+from xmcspark.sparse.distinct import distinct
 
 # By the name on the command line: what tables call it, its environment and its adapter.
 PEERS = {"pecos": ("PECOS XR-Transformer", "pecos-xrt", "run_pecos_xrt.py")}
@@ -46,7 +47,8 @@ def peer_row(
     train, predict = steps["train"], steps["predict_batch"]
     settings = settings_of(config, task)
     del settings["encoder"]  # a place on this machine
-    found = predictions_of(np.load(folder / "scratch" / "top.npy"), task)
+    top = np.load(folder / "scratch" / "top.npy")
+    found = predictions_of(np.where(top >= 0, live_labels(task)[top], -1), task)
     return found, {
         "asked": {"seed": asked.seed, "rows": asked.rows, **settings},
         "metrics": measured(found, task),
@@ -89,14 +91,21 @@ def job_of(task: Task, config: Config, folder: Path, threads: int, seed: int) ->
 
 
 def write_inputs(task: Task, config: Config, folder: Path, threads: int) -> None:
-    """Texts a line each, Y, and the TF-IDF that xmcspark trains on."""
+    """Texts a line each, Y of labels that there are, and the TF-IDF that xmcspark trains on."""
     folder.mkdir(parents=True)
     tfidf = vectorizer_of(config.text, threads).fit(task.observed.texts)
     for name, texts, X in (("train", task.observed.texts, "X"), ("test", task.texts, "Xt")):
         lines = (" ".join(text.splitlines()) for text in texts)
         (folder / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
         sp.save_npz(folder / f"{X}.npz", tfidf.transform(texts), compressed=False)
-    sp.save_npz(folder / "Y.npz", task.observed.Y.to_scipy(), compressed=False)
+    Y = task.observed.Y.to_scipy()[:, live_labels(task)]
+    sp.save_npz(folder / "Y.npz", Y, compressed=False)
+
+
+def live_labels(task: Task) -> np.ndarray:
+    """Labels that some training row has, increasing: of a subset not all, and a peer should not have to tell apart
+    labels that nothing is known of."""
+    return distinct(task.observed.Y.indices)
 
 
 def predictions_of(top: np.ndarray, task: Task) -> Predictions:

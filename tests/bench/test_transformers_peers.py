@@ -11,7 +11,7 @@ import bench
 from bench import transformers, transformers_peers, transformers_report
 from bench.augmentation import task_of
 from bench.transformers_peers import PEERS, peer_row, predictions_of
-from bench.transformers_steps import TOP_K, Asked
+from bench.transformers_steps import TOP_K, Asked, part_of
 from xmcspark.corpus.dataset import Dataset, write_dataset
 from xmcspark.corpus.synthetic import generate
 from xmcspark.sparse.csr import as_csr
@@ -51,6 +51,14 @@ def test_a_peer_has_our_settings_and_as_many_steps(fake_peer, tmp_path, data):
     assert found["top_k"] == TOP_K + np.diff(data.exclude.indptr).max()
     assert found["train_s"] >= 0
     assert found["peak_mb"] > 1
+
+
+def test_a_peer_is_not_asked_about_labels_that_no_training_row_has(fake_peer, tmp_path):
+    task = part_of(task_of(generate(80, 30, seed=1)), 20)
+    counts = np.bincount(task.observed.Y.indices, minlength=30)
+    assert (counts == 0).any()
+    predictions, _ = peer_row("pecos", Asked("XR-Transformer", rows=20), task, "none", tmp_path / "peer", 1)
+    assert predictions.labels[0].tolist() == np.argsort(-counts, kind="stable")[:TOP_K].tolist()
 
 
 def test_excluded_labels_of_a_peer_are_taken_out(data):
