@@ -17,8 +17,10 @@ pytest.importorskip("transformers")
 from toy_task import ToyTask, make_task, weights_of  # noqa: E402
 
 from xmcspark.errors import ConfigError, InputError, StoreError  # noqa: E402
+from xmcspark.neural import training_step  # noqa: E402
 from xmcspark.neural.checkpoint import Checkpoints  # noqa: E402
 from xmcspark.neural.fine_tune import FineTuned, fine_tune  # noqa: E402
+from xmcspark.neural.optimizer import gradient_norm  # noqa: E402
 from xmcspark.neural.progress import Progress  # noqa: E402
 from xmcspark.neural.schedule import Rates  # noqa: E402
 from xmcspark.neural.settings import EncoderSettings  # noqa: E402
@@ -211,7 +213,7 @@ def test_training_leaves_random_numbers_alone(runs):
     assert torch.rand(1) == expected
 
 
-def test_each_part_has_its_own_rate_and_clipping_bounds_the_step(runs):
+def test_each_part_has_its_own_rate(runs):
     _, start, _ = runs.run("start", resume=False, steps=0)
     still = Rates(modules=[1e-12], tables=[1e-12])
     _, found, _ = runs.run("still", resume=False, steps=2, rates=still, settings={"weight_decay": 0.0})
@@ -223,6 +225,20 @@ def test_each_part_has_its_own_rate_and_clipping_bounds_the_step(runs):
     assert not same(cosine, linear)
     with pytest.raises(InputError, match="2 learning rates were given for 1 tables"):
         runs.run("wrong", resume=False, steps=1, rates=Rates(tables=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize("clip", [0.01, 0.0])
+def test_gradients_are_no_longer_than_the_limit(runs, monkeypatch, clip):
+    plain, norms = training_step.scale_gradients, []
+
+    def noted(weights, factor):
+        plain(weights, factor)
+        norms.append(gradient_norm(weights))
+
+    monkeypatch.setattr(training_step, "scale_gradients", noted)
+    runs.run("clipped", resume=False, steps=3, settings={"clip": clip})
+    assert len(norms) == 3
+    assert max(norms) == pytest.approx(clip, rel=1e-3) if clip else max(norms) > 0.02
 
 
 def test_a_checkpoint_of_other_settings_is_refused_by_name(runs):
