@@ -277,6 +277,8 @@ def test_what_does_not_fit_into_memory_ends_with_what_would(runs, monkeypatch, e
     monkeypatch.setattr(ToyTask, "loss", fails)
     with pytest.raises(InputError, match=r"encoder\.batch_size to 4 and encoder\.accumulate to 6"):
         runs.run(settings={"accumulate": 3})
+    with pytest.raises(InputError, match=r"encoder\.batch_size to 3 and encoder\.accumulate to 6"):
+        runs.run("odd", settings={"batch_size": 9, "accumulate": 2})
     with pytest.raises(InputError, match=r"set encoder\.max_length below 128"):
         runs.run("one", settings={"batch_size": 1})
 
