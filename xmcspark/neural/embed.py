@@ -62,8 +62,11 @@ class _Inference:
         self._products = device.autocast if draft else nullcontext
 
     def __enter__(self) -> _Inference:
-        self._encoder.to(self._device.torch)
-        self._encoder.eval()
+        # Both walk through all modules, which a single text would wait for.
+        if self._encoder.device != self._device.torch:
+            self._encoder.to(self._device.torch)
+        if self._training:
+            self._encoder.eval()
         return self
 
     def __call__(self, tokens: Batch) -> np.ndarray:
@@ -76,7 +79,8 @@ class _Inference:
         return found
 
     def __exit__(self, *_: object) -> None:
-        self._encoder.train(self._training)
+        if self._training:
+            self._encoder.train()
 
 
 def _advice(texts: int, length: int) -> str:

@@ -152,13 +152,14 @@ class TextEncoder(torch.nn.Module):
 
     def embed_one(self, text: str) -> np.ndarray:
         """float32 [width]: a single text, for serving. Nothing is dropped, whatever mode the encoder is in."""
-        training = self.training
-        self.eval()
-        try:
-            with torch.inference_mode():
-                found: np.ndarray = self(Batch.of(self.tokenize([text]), self.pad))[0].cpu().numpy()
-        finally:
-            self.train(training)
+        if self.training:
+            self.eval()
+            try:
+                return self.embed_one(text)
+            finally:
+                self.train()
+        with torch.inference_mode():
+            found: np.ndarray = self(Batch.of(self.tokenize([text]), self.pad))[0].cpu().numpy()
         return found
 
     @property
