@@ -257,8 +257,9 @@ def _threads(result: Result) -> str:
 
 
 def _settings(result: Result) -> str:
-    """What the rows with an encoder have in common, as settings; "" if nothing was set."""
-    changed = [changes for row in result["rows"].values() if (changes := asked_of(row).changes)]
+    """What the rows that were fine-tuned have in common, as settings; "" if nothing was set."""
+    every = [asked_of(row).changes for row in result["rows"].values()]
+    changed = [changes for changes in every if changes and changes.get("encoder.epochs") != 0]
     if not changed:
         return ""
     shared = set.intersection(*({(key, str(value)) for key, value in changes.items()} for changes in changed))
