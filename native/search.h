@@ -70,6 +70,7 @@ struct Model {
   std::vector<PackedLevel> levels;
   Span<const int32_t> labels;  // leaf position -> label
   ScoreForm form;
+  float path_weight = 1.0f;  // of the path above a label, beside the label's own matcher
 };
 
 struct Query {
@@ -215,8 +216,9 @@ class Searcher {
       visit_nodes(model, t, queries, leaves);
       visits_.clear();
       if (leaves) break;
+      const float weight = weight_above(model, t + 1);
       for (size_t i = 0; i < n; ++i)
-        for (const Scored& s : best_[i].finish()) visits_.push_back({s.id, (int32_t)i, s.score});
+        for (const Scored& s : best_[i].finish()) visits_.push_back({s.id, (int32_t)i, weight * s.score});
     }
     for (size_t i = 0; i < n; ++i) write(model.form, best_[i].finish(), k, labels + i * k, scores + i * k);
   }
@@ -233,6 +235,7 @@ class Searcher {
       const PackedLevel& level = model.levels[t];
       const auto& wanted = paths_[t + 1];
       here.resize(wanted.size());
+      for (float& score : above) score *= weight_above(model, (size_t)t);
       size_t at = 0;
       for (size_t j = 0; j < paths_[t].size() && at < wanted.size(); ++j) {
         detail::check_node(level, paths_[t][j]);
@@ -252,6 +255,11 @@ class Searcher {
   }
 
  private:
+  // What scores of nodes above level t are multiplied with there.
+  static float weight_above(const Model& model, size_t t) {
+    return t + 1 == model.levels.size() ? model.path_weight : 1.0f;
+  }
+
   struct Visit {
     int32_t node, query;
     float score;

@@ -67,6 +67,7 @@ cdef extern from "search.h" namespace "xmc":
         vector[PackedLevel] levels
         Ints labels
         ScoreForm form
+        float path_weight
     cdef cppclass Searcher:
         void search(const Model& model, const vector[Query]& queries, int64_t beam, int64_t k, int32_t* labels,
                     float* scores) except + nogil
@@ -123,7 +124,7 @@ cdef class PackedModel:
     cdef object arrays
 
     def __init__(self, list levels, int64_t width, const int32_t[::1] labels, str transform, int power, bint log,
-                 bint exp_at_end):
+                 bint exp_at_end, float path_weight=1):
         """`levels`: (child_ptr, slot_ptr, entry_ptr, slots, entries, bias, blocks of dense weights or None) of each;
         `width`: number of dense columns."""
         cdef PackedLevel level
@@ -145,6 +146,7 @@ cdef class PackedModel:
         self.model.form.power = power
         self.model.form.log = log
         self.model.form.exp_at_end = exp_at_end
+        self.model.path_weight = path_weight
 
     def search(self, X, int64_t beam, int64_t k, int threads):
         """(labels, scores), both [rows of X, k]; X: a Csr."""

@@ -180,6 +180,8 @@ def test_what_people_wrote_stays_and_one_dataset_is_one_section(headline, ablati
     assert "\nold\n" not in text
     assert "### Headline: all training rows" in text
     assert "### Ablations: 10,000 training rows" in text
+    titled = transformers_report.section("small", [{"title": "As it was", **headline}])
+    assert "### As it was: all training rows" in titled
     transformers_report.main(command)
     assert into.read_text() == text
     titles = [found.text for found in ElementTree.parse(plot).iter("{http://www.w3.org/2000/svg}title")]

@@ -9,7 +9,8 @@ import pytest
 
 from bench import transformers
 from bench.transformers_steps import WORK, Asked, configuration, learn
-from bench.transformers_studies import STUDIES
+from bench.transformers_studies import PLAIN, STUDIES
+from xmcspark.errors import InputError
 
 torch = pytest.importorskip("torch")
 from bench.tiny_encoder import save_tiny_encoder  # noqa: E402
@@ -42,7 +43,7 @@ def encoder(tmp_path_factory):
 
 def test_a_row_whose_rankers_alone_differ_ranks_with_the_encoder_of_another(dataset, encoder, tmp_path):
     base = Asked("X-Transformer", "x-transformer", CHANGES)
-    other = Asked("TFN", "x-transformer", {**CHANGES, "train.negatives": "tfn"}, tuned_by=base.name)
+    other = Asked("TFN", "x-transformer", {**CHANGES, **PLAIN}, tuned_by=base.name)
     runner = transformers.Runner(str(dataset), str(encoder), tmp_path / "shared", 1, [base, other])
     found = runner.row(other)
     assert runner.is_done(base)
@@ -85,3 +86,12 @@ def test_labels_that_no_training_row_has_are_looked_for_by_their_texts(dataset, 
     assert 0 < found["labels"] < 10
     assert found["pairs"] > 0
     assert found["R@10"] == 1, "there are no more than ten labels"
+
+
+def test_a_row_of_the_same_name_that_was_made_in_another_way_is_refused(dataset, encoder, tmp_path):
+    linear = Asked("XR-Linear", "xr-linear")
+    runner = transformers.Runner(str(dataset), str(encoder), tmp_path, 1, [linear])
+    runner.row(linear)
+    assert runner.is_done(linear)
+    with pytest.raises(InputError, match=r"changes \{\}, not \{'predict.beam': 3\}.*--scratch"):
+        runner.is_done(replace(linear, changes={"predict.beam": 3}))

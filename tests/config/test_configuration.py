@@ -250,10 +250,7 @@ def test_the_library_and_the_configuration_know_the_same_methods():
     for name, preset in PRESETS.items():
         config = default_config(name)
         assert config.train.alone == preset.train
-        assert (config.predict.transform, config.predict.combine) == (
-            preset.scoring.transform,
-            preset.scoring.combine,
-        )
+        assert config.predict.scoring == preset.scoring
         assert _has_values_of(config.tree, preset.tree or TreeParams(shape=()))
         assert config.ensemble.members == preset.trees
 

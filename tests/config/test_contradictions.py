@@ -42,6 +42,9 @@ def problems(*overrides):
         ),
         (("method=unidec", "augment.mixup=mixup"), "a mixture of two texts has no embedding"),
         (("method=unidec", "unidec.heads=[dual]", "unidec.extend=0.5"), "unidec.extend is 0.5"),
+        (("method=x-transformer", "train.negatives=tfn"), "set predict.path_weight to 1"),
+        (("method=xr-transformer", "train.negatives=tfn"), "set predict.path_weight to 1"),
+        (("method=x-transformer", "train.loss=logistic"), "whose margins are no logits"),
         (("method=dismec", "train.negatives=man"), "there are no predicted parents"),
         (
             ("method=mach", "train.negatives=tfn+man"),

@@ -79,13 +79,14 @@ def test_members_exclusions_and_settings_are_honoured(make_context, monkeypatch,
         "predict.top_k=100",
         "predict.transform=sigmoid",
         "predict.combine=sum",
+        "predict.path_weight=0.5",
         "ensemble.fusion=rank",
         members=2,
         partitions=5,
     )
     write_exclude(context)
     found = predicted(context)
-    assert found == expected(2, 3, 100, excluded_matrix(), "rank", ("sigmoid", "sum"))
+    assert found == expected(2, 3, 100, excluded_matrix(), "rank", ("sigmoid", "sum", 0.5))
     assert found["i1"] == ([], [])  # all labels excluded
 
 

@@ -12,7 +12,8 @@ from xmcspark.matchers.scoring import TRANSFORMS, Scoring
 from xmcspark.sparse.csr import as_csr
 
 SCORINGS = [
-    Scoring(transform, combine)
+    Scoring(transform, combine, path_weight)
+    for path_weight in (1.0, 0.3)
     for transform in TRANSFORMS
     for combine in ("product", "sum")
     if combine == "sum" or not (transform == "identity" or transform.startswith("log-"))
@@ -33,7 +34,7 @@ def routed(model: SplitModel, X, excluded, beam, top_k, shards):
     return model.final(joined_pieces(everybody, pieces, top_k), X.shape[0], top_k)
 
 
-@pytest.mark.parametrize("scoring", SCORINGS, ids=lambda s: f"{s.transform}-{s.combine}")
+@pytest.mark.parametrize("scoring", SCORINGS, ids=lambda s: f"{s.transform}-{s.combine}-{s.path_weight}")
 @pytest.mark.parametrize("shape", [(), (5,), (3, 11)])
 def test_parts_give_the_bits_of_the_whole(tmp_path, scoring, shape):
     model = random_model(even_tree(57, shape), scoring=scoring)

@@ -30,6 +30,9 @@ def walk(model, x, beam, top_k):
     """(labels, scores) by definition: all children of the kept nodes, best `beam` of them, and so on down."""
     scoring, kept = model.scoring, {0: 1.0 if model.scoring.combine == "product" else 0.0}
     for t, ptr in enumerate(model.tree.child_ptr):
+        if t == model.tree.depth - 1:
+            counts = pow if scoring.combine == "product" else lambda score, weight: weight * score
+            kept = {node: counts(above, scoring.path_weight) for node, above in kept.items()}
         W, bias = model.matchers[t].weights.to_scipy().toarray().astype(np.float64), model.matchers[t].bias
         scores = {}
         for node, above in kept.items():
@@ -60,10 +63,13 @@ def queries() -> sp.csr_matrix:
     return found
 
 
+@pytest.mark.parametrize("path_weight", [1.0, 0.25])
 @pytest.mark.parametrize(("transform", "combine"), FORMS)
 @pytest.mark.parametrize(("beam", "top_k"), [(1, 1), (3, 5), (50, 60)])
-def test_the_best_labels_are_those_of_a_plain_walk(model, queries, transform, combine, beam, top_k):
-    model = model.with_scoring(transform, combine)
+def test_the_best_labels_are_those_of_a_plain_walk(
+    model, queries, transform, combine, path_weight, beam, top_k
+):
+    model = model.with_scoring(transform, combine, path_weight)
     found = model.predict(queries, beam=beam, top_k=top_k)
     walks = [walk(model, x.astype(np.float64), beam, top_k) for x in queries.toarray()]
     clear = [row for row, walked in enumerate(walks) if walked is not None]
@@ -96,7 +102,9 @@ def test_neither_threads_nor_order_of_queries_matter(model, queries, threads, ra
     np.testing.assert_array_equal(straight.scores[order], shuffled.scores)
 
 
-def test_candidates_are_scored_as_an_unlimited_search_would(model, queries):
+@pytest.mark.parametrize("path_weight", [1.0, 0.1])
+def test_candidates_are_scored_as_an_unlimited_search_would(model, queries, path_weight):
+    model = model.with_scoring("l3-hinge", path_weight=path_weight)
     everything = model.predict(queries, beam=60, top_k=60).to_csr(60).to_scipy()
     wanted = sp.random(queries.shape[0], 60, 0.2, format="csr", random_state=1)
     scores = model.searcher.score(queries, wanted, threads=2).to_scipy()
@@ -243,3 +251,17 @@ def test_queries_with_other_features_are_refused(model):
 def test_score_forms_that_make_no_sense_are_refused(transform, combine):
     with pytest.raises(ConfigError):
         Scoring(transform, combine)
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1.5])
+def test_weights_of_a_path_that_make_no_sense_are_refused(weight):
+    with pytest.raises(ConfigError, match="path_weight"):
+        Scoring(path_weight=weight)
+
+
+def test_the_less_a_path_counts_the_more_a_label_s_own_matcher_does(model, queries):
+    own = model.with_scoring("l3-hinge", path_weight=1e-6).predict(queries, beam=60, top_k=60)
+    everything = model.with_scoring("identity", "sum", 1e-6).predict(queries, beam=60, top_k=60)
+    below = own.scores < 0.9  # above, margins beyond 1 are all alike
+    assert below.mean() > 0.5
+    np.testing.assert_array_equal(own.labels[below], everything.labels[below])

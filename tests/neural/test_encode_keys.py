@@ -36,6 +36,12 @@ def test_what_the_matchers_of_clusters_start_from_makes_another_model(key_of):
     assert key_of("x-transformer", "x_transformer.ranker_input=tfidf") == before
 
 
+@pytest.mark.parametrize("method", ["xr-transformer", "x-transformer"])
+def test_what_rankers_learn_from_makes_no_other_encoder(key_of, method):
+    plain = ("train.negatives=tfn", "train.man_beam=5", "train.cost_sensitive=true", "train.alpha=0.5")
+    assert key_of(method, *plain, "predict.path_weight=1", "predict.beam=10") == key_of(method)
+
+
 def test_unidec_has_a_batch_size_of_its_own(key_of):
     before = key_of("unidec")
     assert key_of("unidec", "encoder.batch_size=8", "encoder.processes=2") == before

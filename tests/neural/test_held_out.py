@@ -1,6 +1,8 @@
 """Instances that are held out are neither trained on nor in the trees, clusters and graphs that training goes by; made
 ones are never held out, whatever they weigh."""
 
+from dataclasses import replace
+
 import needs_torch  # noqa: F401
 import numpy as np
 import pytest
@@ -31,6 +33,30 @@ def test_made_instances_are_trained_on_whatever_they_weigh(tmp_path, tiny_encode
         held_out = TrainingSet.load(tmp_path).held_out(0.5, 0)
         assert not held_out[60:].any()
         assert 15 < held_out[:60].sum() < 45
+
+
+def test_labels_are_described_by_silent_rows_only_if_there_are_no_others(tmp_path, tiny_encoder):
+    Y = np.zeros((120, LABELS), np.float32)
+    Y[[0, 1, 2], [0, 0, 1]] = 1  # label 0: heard and held out; label 1: held out
+    Y[3, 2] = 1  # label 2: silent
+    held_out, silent = np.isin(np.arange(120), [1, 2]), np.arange(120) == 3
+    data = replace(small_set(tmp_path, tiny_encoder), Y=as_csr(Y), silent=silent)
+    np.testing.assert_array_equal(data.describing(held_out).to_scipy().nonzero(), [[0, 2], [0, 1]])
+    np.testing.assert_array_equal(data.describing().to_scipy().nonzero(), [[0, 1, 2], [0, 0, 1]])
+    assert replace(data, silent=np.ones(120, bool)).describing() is data.Y
+
+
+def test_trees_and_clusters_know_nothing_of_silent_instances(tmp_path, tiny_encoder):
+    data, silent = small_set(tmp_path / "set", tiny_encoder), np.arange(120) < 40
+    other = data.X.to_scipy().toarray()
+    other[silent] = other[silent][:, ::-1]
+    other = as_csr(other)
+    for unheard in (silent, None):
+        trees = [
+            preliminary_tree(replace(data, X=X, silent=unheard), TREE, seed=0, threads=1).labels
+            for X in (data.X, other)
+        ]
+        assert np.array_equal(*trees) == (unheard is not None)
 
 
 def test_targets_to_learn_from_are_those_of_other_rows():

@@ -55,9 +55,7 @@ def local_model(config, corpus, folder):
     keys = np.concatenate([observed.keys, made.keys])
     order = np.argsort(keys)
     is_made = order >= TRAIN
-    settings = TextModelSettings(
-        config.encoder, config.xr_transformer, config.x_transformer, config.tree, config.train.alone
-    )
+    settings = TextModelSettings.of(config)
     every = [*observed.texts, *made.texts]
     weights = np.where(is_made[:, None], np.array(config.augment.weights, np.float32), np.float32(1))
     return train_text_model(
@@ -70,6 +68,7 @@ def local_model(config, corpus, folder):
         row_keys=keys[order],
         row_weights=weights if is_made.any() else None,
         made=is_made if is_made.any() else None,
+        silent=None if config.augment.in_pifa else is_made,
         seed=config.seed,
     )
 
@@ -79,8 +78,17 @@ def local_model(config, corpus, folder):
     [
         ("xr-transformer", ()),
         ("xr-transformer", ("augment.gandalf=true",)),
+        ("xr-transformer", ("augment.gandalf=true", "augment.in_pifa=false")),
         ("x-transformer", ()),
-        ("x-transformer", ("x_transformer.ranker_input=tfidf", "train.negatives=tfn", "predict.mode=routed")),
+        (
+            "x-transformer",
+            (
+                "x_transformer.ranker_input=tfidf",
+                "train.negatives=tfn",
+                "predict.path_weight=1",
+                "predict.mode=routed",
+            ),
+        ),
     ],
 )
 def test_the_model_is_that_of_the_library(spark, data, corpus, tiny_folder, tmp_path, method, overrides):

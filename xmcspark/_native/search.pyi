@@ -15,6 +15,7 @@ class PackedModel:
         power: int,
         log: bool,
         exp_at_end: bool,
+        path_weight: float = ...,
     ) -> None: ...
     def search(self, X: Csr, beam: int, k: int, threads: int) -> tuple[np.ndarray, np.ndarray]: ...
     def search_one(

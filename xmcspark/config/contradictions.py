@@ -83,6 +83,19 @@ def _of_encoders(config: Config) -> Iterator[str]:
             "encoder.epochs is 0 and x_transformer.bootstrap is false: the matcher of clusters would know nothing; set "
             "x_transformer.bootstrap to true, or x_transformer.matching to linear"
         )
+    if x.enabled and x.matching == "neural" and config.train.loss == "logistic":
+        yield (
+            "train.loss is logistic with x_transformer.matching neural: the matcher of clusters learns a squared "
+            "hinge, whose margins are no logits; set train.loss to squared_hinge, or x_transformer.matching to linear"
+        )
+    if (x.enabled or config.xr_transformer.enabled) and config.train.negatives == "tfn":
+        weight = config.predict.path_weight
+        if weight < 1:
+            yield (
+                f"train.negatives is tfn with predict.path_weight {weight:g}, which method {config.method} has for "
+                "tfn+man: rankers that see no other clusters need the path to a label; set predict.path_weight to 1 "
+                "and predict.beam to 10, or train.negatives to tfn+man"
+            )
     if config.encoder.enabled and config.augment.mixup != "none":
         yield (
             f"augment.mixup is {config.augment.mixup} with encoder.enabled: a mixture of two texts has no embedding; "

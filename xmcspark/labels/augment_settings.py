@@ -82,7 +82,7 @@ class AugmentSettings:
     negatives: float = setting(
         0.1,
         "How much it counts, times its weight, as a negative example of labels that are not among its targets; 0 for "
-        "not at all, 1 is the paper's.",
+        "not at all, 1 is the paper's. Does nothing with method unidec, whose losses weigh rows as a whole.",
         minimum=0,
         maximum=1,
     )

@@ -49,7 +49,7 @@ _MEASURES = {"pairs": entries_of("labels")}
 _TRIAL_KEYS = (  # how the work is laid out is not among them
     *("text", "pifa", "tree"),
     *(f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed"),
-    *(f"predict.{name}" for name in ("beam", "transform", "combine")),
+    *(f"predict.{name}" for name in ("beam", "transform", "combine", "path_weight")),
     *(f"evaluate.{name}" for name in ("propensity", "propensity_a", "propensity_b")),
 )
 _OVERLAP = 0.01  # share of instances that are labels too, from which on the user hears of it

@@ -86,7 +86,7 @@ class Learner:
             threads=self.threads,
         )
         return search_without(
-            model.with_scoring(config.predict.transform, config.predict.combine).searcher,
+            replace(model, scoring=config.predict.scoring).searcher,
             tfidf.rows(self.texts),
             self.excluded,
             beam=config.predict.beam,

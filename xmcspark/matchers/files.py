@@ -14,7 +14,7 @@ from xmcspark.store.arrays import ArrayInParts, load_arrays, save_arrays
 from xmcspark.tree.label_tree import LabelTree
 
 VERSION = 2  # of both saved forms
-PLAIN_VERSION = 1  # without dense columns, as earlier releases read it
+PLAIN_VERSION = 1  # without dense columns
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class MemberSettings:
             "fusion": self.fusion,
             "transform": self.scoring.transform,
             "combine": self.scoring.combine,
+            "path_weight": self.scoring.path_weight,
             "mach": mach,
             "unidec": self.unidec,
         }
@@ -59,7 +60,7 @@ class MemberSettings:
         return MemberSettings(
             int(plain["members"]),
             str(plain["fusion"]),
-            Scoring(plain["transform"], plain["combine"]),
+            Scoring(plain["transform"], plain["combine"], plain.get("path_weight", 1.0)),
             None if mach is None else MachSettings(**mach),
             None if unidec is None else str(unidec),
         )

@@ -73,9 +73,9 @@ class TreeModel:
     def predict(self, X: Any, *, beam: int = 10, top_k: int = 10, threads: int = 1) -> Predictions:
         return self.searcher.predict(X, beam=beam, top_k=top_k, threads=threads)
 
-    def with_scoring(self, transform: str, combine: str = "product") -> TreeModel:
+    def with_scoring(self, transform: str, combine: str = "product", path_weight: float = 1.0) -> TreeModel:
         """The same matchers, their margins scored in another way."""
-        return replace(self, scoring=Scoring(transform, combine))
+        return replace(self, scoring=Scoring(transform, combine, path_weight))
 
     def save(self, folder: str | Path) -> None:
         """Writes tree and matchers as arrays a person can open with numpy."""

@@ -76,7 +76,7 @@ def member_settings(config: Config, run: Run) -> MemberSettings:
     return MemberSettings(
         config.ensemble.members,
         config.ensemble.fusion,
-        Scoring(config.predict.transform, config.predict.combine),
+        config.predict.scoring,
         config.mach if config.mach.enabled else None,
         run.key_of_input("encode/") if config.unidec.enabled else None,
     )

@@ -162,7 +162,10 @@ STAGE = Stage(
         "method",
         "ensemble",
         "evaluate.splits",
-        *(f"predict.{key}" for key in ("transform", "combine", "top_k", "beam", "exclude_self")),
+        *(
+            f"predict.{key}"
+            for key in ("transform", "combine", "path_weight", "top_k", "beam", "exclude_self")
+        ),
     ),
     ("features", "embeddings", "labels", "exclude", f"{MODEL}/"),
     ("predictions",),

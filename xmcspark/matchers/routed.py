@@ -41,7 +41,7 @@ class Pairs:
     row: np.ndarray  # int64
     member: np.ndarray  # int32
     leaf: np.ndarray  # int32
-    above: np.ndarray  # float32: score of the path to the leaf
+    above: np.ndarray  # float32: score of the path to the leaf, as it counts for its labels
 
 
 class SplitModel:
@@ -67,10 +67,14 @@ class SplitModel:
         return len(self._child_ptr[-1]) - 1
 
     def best_leaves(self, X: Csr, beam: int, threads: int = 1) -> Predictions:
-        """The leaf clusters that beam search opens for each row, with the scores of their paths so far."""
+        """The leaf clusters that beam search opens for each row, with the scores of their paths as they count for the
+        labels below."""
         if self._upper is None:  # the root is the only leaf
             return Predictions(np.zeros((X.shape[0], 1), np.int32), np.zeros((X.shape[0], 1), np.float32))
-        return self._upper.predict(X, beam=beam, top_k=beam, threads=threads)
+        best = self._upper.predict(X, beam=beam, top_k=beam, threads=threads)
+        there, weight = best.labels >= 0, np.float32(self.scoring.path_weight)
+        np.multiply(best.scores, weight, out=best.scores, where=there)
+        return best
 
     def leaf_labels(self, leaf: int, X: Csr, above: np.ndarray, excluded: Csr, top_k: int) -> Predictions:
         """The best labels of one leaf for rows that reach it with path scores `above`; scores are sums."""
@@ -196,8 +200,8 @@ def _padded(best: Predictions, width: int) -> Predictions:
 
 
 def _as_sums(scoring: Scoring) -> Scoring:
-    """The same ranking, its scores left as the sums that search works with."""
+    """The scores of paths that search works with: sums, in which all nodes count alike."""
     if scoring.combine != "product":
-        return scoring
+        return Scoring(scoring.transform, scoring.combine)
     name = scoring.transform if scoring.transform.startswith("log-") else f"log-{scoring.transform}"
     return Scoring(name, "sum")

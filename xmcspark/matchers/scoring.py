@@ -41,7 +41,8 @@ def negative_by(
 @dataclass(frozen=True)
 class Scoring:
     """`transform` of each margin z: sigmoid 1 / (1 + exp(-z)); lp-hinge exp(-max(0, 1 - z)^p); log-... their
-    logarithms; identity. `combine` joins them along a path: product or sum."""
+    logarithms; identity. `combine` joins them along a path: product or sum; what is above the label counts
+    `path_weight`."""
 
     transform: str = setting(
         "l3-hinge",
@@ -52,6 +53,15 @@ class Scoring:
     )
     combine: str = setting(
         "product", "How scores join along a path.", source="PECOS", choices=("product", "sum")
+    )
+    path_weight: float = setting(
+        1.0,
+        "What the nodes above a label count beside its own matcher: the power of their product, or the factor of their "
+        "sum; 1 is all alike. About a quarter was better where rankers saw wrong clusters too (train.negatives "
+        "tfn+man).",
+        source="PECOS has 1; paper 3, eq. 2 leaves it open",
+        above=0,
+        maximum=1,
     )
 
     def __post_init__(self) -> None:

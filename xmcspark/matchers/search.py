@@ -93,6 +93,7 @@ class Searcher:
             width,
             tree.labels,
             *scoring.kernel_form,
+            scoring.path_weight,
         )
 
     @property

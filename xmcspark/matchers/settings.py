@@ -113,3 +113,8 @@ class PredictSettings(Scoring):
         0.4, "Part of a node's memory that a replicated model may take, for auto.", above=0, maximum=1
     )
     node_memory_mb: int = setting(0, "Memory of a node, for auto; 0 asks the nodes.", minimum=0)
+
+    @property
+    def scoring(self) -> Scoring:
+        """That part of it."""
+        return Scoring(self.transform, self.combine, self.path_weight)

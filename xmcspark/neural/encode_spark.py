@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xmcspark.config.configuration import Config
-from xmcspark.matchers.settings import TrainSettings
 from xmcspark.neural.available import require_torch
 from xmcspark.neural.embeddings_spark import ENCODER, write_embeddings
-from xmcspark.neural.settings import FINE_TUNING_KEYS, LAYOUT_KEYS
+from xmcspark.neural.settings import FINE_TUNING_KEYS, LAYOUT_KEYS, SOLVING_KEYS
 from xmcspark.neural.unidec.settings import training_keys
 from xmcspark.neural.work_folder_spark import keep_copy, work_folder
 from xmcspark.store.filesystem import joined
@@ -149,13 +148,13 @@ def _deciding_keys(config: Config) -> tuple[str, ...]:
             f"unidec.{name}" for name in ("enabled", *training_keys(config.encoder.validation > 0))
         )
         return (*encoder, *method, "augment.weight", "predict.exclude_self", "seed")
-    solved = tuple(f"train.{field.name}" for field in fields(TrainSettings) if field.name != "seed")
+    solved = tuple(f"train.{name}" for name in SOLVING_KEYS)
     if config.x_transformer.enabled:
         method = tuple(f"x_transformer.{name}" for name in ("enabled", *FINE_TUNING_KEYS))
         method += solved if config.x_transformer.bootstrap else ()
     else:
         method = ("xr_transformer", *solved)
-    return (*encoder, *method, "augment.weight", "augment.negatives", "seed")
+    return (*encoder, *method, "augment.weight", "augment.negatives", "augment.in_pifa", "seed")
 
 
 def _step_rows(context: Context) -> int | None:

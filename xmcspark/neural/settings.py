@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from xmcspark.config.setting import check_settings, setting
-from xmcspark.matchers.settings import INPUTS
+from xmcspark.matchers.settings import INPUTS, TrainSettings
 
 POOLINGS = ("cls", "mean")
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -20,6 +20,9 @@ LAYOUT_KEYS = (
 )
 # Of X-Transformer: what its rankers read and how clusters are found has nothing to do with the encoder.
 FINE_TUNING_KEYS = ("indexer", "clusters", "recluster", "bootstrap")
+# Of section train: what matchers that are solved while fine-tuning follow. They have rows and costs of their own.
+_OF_RANKERS = ("negatives", "man_beam", "cost_sensitive", "alpha", "seed")
+SOLVING_KEYS = tuple(field.name for field in fields(TrainSettings) if field.name not in _OF_RANKERS)
 
 
 @dataclass(frozen=True)

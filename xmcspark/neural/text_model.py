@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from xmcspark.config.configuration import Config
 from xmcspark.labels.features import pifa
 from xmcspark.matchers.model import TreeModel
 from xmcspark.matchers.predictions import Predictions
+from xmcspark.matchers.scoring import Scoring
 from xmcspark.matchers.settings import TrainSettings
 from xmcspark.matchers.targets import check_targets
 from xmcspark.matchers.train import train_matchers
@@ -27,6 +29,7 @@ from xmcspark.neural.fine_tuning_ways import HEAD, LABELS, TRAINING
 from xmcspark.neural.progress import Report
 from xmcspark.neural.settings import (
     FINE_TUNING_KEYS,
+    SOLVING_KEYS,
     EncoderSettings,
     XrTransformerSettings,
     XTransformerSettings,
@@ -49,6 +52,13 @@ class TextModelSettings:
     x_transformer: XTransformerSettings = field(default_factory=XTransformerSettings)
     tree: TreeParams = field(default_factory=TreeParams)
     train: TrainSettings = field(default_factory=TrainSettings)
+    scoring: Scoring | None = None  # None: as suits the loss
+
+    @staticmethod
+    def of(config: Config) -> TextModelSettings:
+        """Those of a configured run."""
+        tuned = config.encoder, config.xr_transformer, config.x_transformer
+        return TextModelSettings(*tuned, config.tree, config.train.alone, config.predict.scoring)
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,7 @@ def train_text_model(
     row_keys: np.ndarray | None = None,
     row_weights: np.ndarray | None = None,
     made: np.ndarray | None = None,
+    silent: np.ndarray | None = None,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
@@ -90,13 +101,20 @@ def train_text_model(
 
     `folder` keeps what fine-tuning needs to go on if it is killed: called again with the same arguments, it does.
     `tfidf`: fitted already; else fitted to these texts. `label_texts`: by label id, for x_transformer.indexer:
-    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights`, `made` as `TrainingSet` has them."""
+    text-emb. `relevance`: of each entry of Y. `row_keys`, `row_weights`, `made`, `silent` as `TrainingSet` has
+    them."""
     tfidf = tfidf or Tfidf().fit(texts)
     Y = check_targets(Y, len(texts))
     s = settings
     job = FineTuningJob(s.encoder, s.xr_transformer, s.x_transformer, s.train, seed, threads, identity="")
     keys = np.arange(len(texts), dtype=np.int64) if row_keys is None else row_keys
-    of_rows = {"row_keys": keys, "relevance": relevance, "row_weights": row_weights, "made": made}
+    of_rows = {
+        "row_keys": keys,
+        "relevance": relevance,
+        "row_weights": row_weights,
+        "made": made,
+        "silent": silent,
+    }
     data = _exported(folder, job, texts, tfidf.rows(texts), Y, label_texts, of_rows)
     run_job(folder, report=report)
     return ranked(data, tfidf, settings, folder, seed=seed, threads=threads)
@@ -132,7 +150,7 @@ def _identity(job: FineTuningJob, encoder: TextEncoder, arrays: list[np.ndarray 
         "encoder": {**e.decisive(), **encoder.identity(), "step": e.batch_size * e.accumulate},
         "xr_transformer": asdict(job.xr_transformer),
         "x_transformer": {name: getattr(job.x_transformer, name) for name in ("enabled", *FINE_TUNING_KEYS)},
-        "train": asdict(job.train),
+        "train": {name: getattr(job.train, name) for name in SOLVING_KEYS},
         "seed": job.seed,
     }
     settings = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
@@ -168,5 +186,9 @@ def ranked(
             how["given"] = TreeModel.load(folder / HEAD / "matcher").matchers
         how["inputs"] = settings.x_transformer.ranker_input
     else:
-        tree = build_tree(pifa(X, data.Y, threads=threads), settings.tree, seed=seed, threads=threads)
-    return TextModel(tfidf, encoder, train_matchers(X, data.Y, tree, train, **how), device)
+        Z = pifa(X, data.describing(), threads=threads)
+        tree = build_tree(Z, settings.tree, seed=seed, threads=threads)
+    model = train_matchers(X, data.Y, tree, train, **how)
+    if settings.scoring is not None:
+        model = replace(model, scoring=settings.scoring)
+    return TextModel(tfidf, encoder, model, device)

@@ -54,6 +54,7 @@ def export_training_set(context: Context, encoder: TextEncoder, folder: Path, th
         relevance=select(costs, kept).data,
         row_weights=_row_weights(context, _made(rows)),
         made=_made(rows),
+        silent=None if context.config.augment.in_pifa else _made(rows),
     )
     data.save(folder)
     return data

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from xmcspark.errors import InputError
-from xmcspark.neural.held_out import drawn_rows
+from xmcspark.neural.held_out import drawn_rows, learned_targets
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.sparse.csr import Csr, with_dense
 from xmcspark.store.arrays import load_arrays, save_arrays
 
 _KIND, _VERSION = "training set", 1
 _TOKENS = "tokens"
-_IF_KNOWN = ("relevance", "row_weights", "made")
+_IF_KNOWN = ("relevance", "row_weights", "made", "silent")
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,12 @@ class TrainingSet:
     relevance: np.ndarray | None = None  # float32, of each entry of Y
     row_weights: np.ndarray | None = None  # float32 [rows, 2], as `Trainer` has them
     made: np.ndarray | None = None  # bool [rows]: instances that augmentation made
+    silent: np.ndarray | None = None  # bool [rows]: those that say nothing of what labels look like
 
     def __post_init__(self) -> None:
         rows = self.X.shape[0]
         sizes = {self.Y.shape[0], len(self.tokens), len(self.row_keys), rows}
-        sizes |= {len(part) for part in (self.row_weights, self.made) if part is not None}
+        sizes |= {len(part) for part in (self.row_weights, self.made, self.silent) if part is not None}
         if sizes != {rows} or not rows:
             raise InputError(
                 f"a training set needs as many rows everywhere, and at least one: {sorted(sizes)}"
@@ -61,6 +62,12 @@ class TrainingSet:
     def held_out(self, share: float, seed: int) -> np.ndarray:
         """bool: rows that the encoder is checked on; made ones are always trained on."""
         return drawn_rows(self.row_keys, self.made, share, seed)
+
+    def describing(self, held_out: np.ndarray | None = None) -> Csr:
+        """The targets that labels are described by (PIFA): of rows held out only where a label has no others, of silent
+        ones only if all are."""
+        Y = self.Y if held_out is None else learned_targets(self.Y, held_out, every_label=True)
+        return Y if self.silent is None or self.silent.all() else learned_targets(Y, self.silent)
 
     def with_embeddings(self, E: np.ndarray) -> Csr:
         """Φ_cat (paper 4, eq. 10): TF-IDF and embeddings, each of length 1."""

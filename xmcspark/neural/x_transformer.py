@@ -20,7 +20,6 @@ from xmcspark.matchers.model import Matchers, TreeModel
 from xmcspark.neural.begun import claim
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.held_out import learned_targets
 from xmcspark.neural.settings import EncoderSettings, XrTransformerSettings, XTransformerSettings
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.training_set import TrainingSet, embeddings_alone
@@ -140,7 +139,7 @@ class XFineTuning:
     def _label_features(self, indexer: str, encoder: TextEncoder) -> Any:
         # Of instances that are held out only where a label has no others: rankers need every label in some cluster.
         held_out = self.data.held_out(self.encoder_settings.validation, self.seed)
-        Y = learned_targets(self.data.Y, held_out, every_label=True)
+        Y = self.data.describing(held_out)
         if indexer == "pifa-tfidf":
             return pifa(self.data.X, Y, threads=self.threads)[self.live]
         if indexer == "pifa-neural":

@@ -1,5 +1,5 @@
 """XR-Transformer's fine-tuning (paper 4, algorithms 1 and 2): one encoder, taught the labels at one resolution after
-the other, down a preliminary tree. The refined tree and its matchers are those of XR-Linear, on TF-IDF ⊕ embeddings."""
+the other, down a preliminary tree. The refined tree and its matchers are linear ones, on TF-IDF ⊕ embeddings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def preliminary_tree(
     live = distinct(Y.indices)
     if len(live) < 2:
         raise InputError(f"the training instances have {len(live)} labels: there is nothing to tell apart")
-    Z = pifa(data.X, Y, threads=threads)[live]
+    Z = pifa(data.X, data.describing(held_out), threads=threads)[live]
     tree = build_tree(Z, shape=preliminary_shape(len(live), settings), seed=seed, threads=threads)
     return LabelTree(tree.child_ptr, live[tree.labels].astype(np.int32))
 

@@ -52,7 +52,7 @@ class MemberPath:
 
     @property
     def margin(self) -> float:
-        """The margins of the path added up: its score before any transform."""
+        """The margins of the path added up, before any transform, all nodes alike (predict.path_weight 1)."""
         total = np.float32(0)
         for step in self.steps:
             total += np.float32(step.margin)
