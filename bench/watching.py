@@ -8,7 +8,8 @@ from typing import Self
 
 
 class Watching(ABC):
-    """Looks, in a thread of its own, at once and then every so many seconds while it is entered."""
+    """Looks, in a thread of its own, at once, then every so many seconds while it is entered, and once more as it is
+    left: however short the work was, and however long it held the interpreter, its end is seen."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s, self._stop = every_s, threading.Event()
@@ -29,3 +30,4 @@ class Watching(ABC):
         self.look()
         while not self._stop.wait(self._every_s):
             self.look()
+        self.look()
