@@ -31,6 +31,7 @@ def made_bundle(dataset: Dataset, encoder: str, rows: int, max_length: int, fold
     import pyarrow as pa
 
     from xmcspark.config.configuration import from_mapping
+    from xmcspark.matchers.members import MemberSettings
     from xmcspark.neural.text_model import TextModelSettings, train_text_model
     from xmcspark.serving.bundle import write_manifest
     from xmcspark.serving.label_names import LabelNames
@@ -38,9 +39,8 @@ def made_bundle(dataset: Dataset, encoder: str, rows: int, max_length: int, fold
 
     changes = [("encoder.model", encoder), ("encoder.epochs", 0.0), ("encoder.max_length", max_length)]
     config = from_mapping({"method": "xr-transformer"}, changes)
-    settings = TextModelSettings(config.encoder, config.xr_transformer, tree=config.tree)
     texts, Y = dataset.train.texts.to_pylist()[:rows], dataset.train.Y[:rows]
-    model = train_text_model(texts, Y, settings, folder=folder / "work")
+    model = train_text_model(texts, Y, TextModelSettings.of(config), folder=folder / "work")
     bundle = folder / "bundle"
     model.tfidf.save(bundle / "tfidf")
     model.encoder.save(bundle / ENCODER)
@@ -49,8 +49,8 @@ def made_bundle(dataset: Dataset, encoder: str, rows: int, max_length: int, fold
     LabelNames.of(labels, pa.array([str(label) for label in labels]), dataset.label_texts).save(
         bundle / "labels"
     )
-    served = {"members": 1, "fusion": "average", "beam": 10, "top_k": K}
-    write_manifest(bundle, {**served, "transform": "l3-hinge", "combine": "product"})
+    members = MemberSettings(1, "average", config.predict.scoring)
+    write_manifest(bundle, {**members.to_plain(), "beam": config.predict.beam, "top_k": K})
     return bundle
 
 

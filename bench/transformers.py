@@ -29,6 +29,7 @@ from bench.transformers_ensembles import fused
 from bench.transformers_peers import PEERS, peer_row
 from bench.transformers_steps import WORK, Asked, part_of
 from bench.transformers_studies import STUDIES, Direction
+from xmcspark.errors import InputError
 from xmcspark.matchers.predictions import Predictions
 from xmcspark.quality.comparison import compare
 from xmcspark.quality.label_profile import LabelProfile
@@ -63,7 +64,16 @@ class Runner:
         return self.scratch / f"{asked.rows or 'all'}" / name
 
     def is_done(self, asked: Asked) -> bool:
-        return (self.folder(asked) / "facts.json").exists()
+        """InputError if the folder has a row of the same name that was made in another way."""
+        place = self.folder(asked) / "facts.json"
+        if not place.exists():
+            return False
+        made, wanted = json.loads(place.read_text())["asked"], json.loads(json.dumps(asdict(asked)))
+        if made != wanted:
+            unlike = [key for key in wanted if made.get(key) != wanted[key]]
+            told = "; ".join(f"{key} {made.get(key)}, not {wanted[key]}" for key in unlike)
+            raise InputError(f"{place.parent} was made with {told}: remove it, or give another --scratch")
+        return True
 
     def row(self, asked: Asked) -> dict[str, Any]:
         folder = self.folder(asked)

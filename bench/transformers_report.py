@@ -225,8 +225,7 @@ def section(name: str, results: Sequence[Result]) -> str:
         machine = result["machine"]
         rows = sorted({asked_of(row).rows for row in result["rows"].values()})
         trained_on = ", ".join(f"{count:,} training rows" if count else "all training rows" for count in rows)
-        kind = "Ablations" if is_ablation(result) else "Headline"
-        parts.append(f"### {kind}: {trained_on}")
+        parts.append(f"### {_kind(result)}: {trained_on}")
         about = f"{_threads(result)}, {machine['cpu']}, {machine['cores']} cores"
         parts.append(". ".join(filter(None, [about, _settings(result), _dates(result)])) + ".")
         parts.append((ablation_table if is_ablation(result) else headline_table)(result))
@@ -252,14 +251,20 @@ def section(name: str, results: Sequence[Result]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+def _kind(result: Result) -> str:
+    """What it is called: by a person (`title` in its file), or by what it is."""
+    return str(result.get("title") or ("Ablations" if is_ablation(result) else "Headline"))
+
+
 def _threads(result: Result) -> str:
     return "1 thread" if result["threads"] == 1 else f"{result['threads']} threads"
 
 
 def _settings(result: Result) -> str:
     """What the rows that were fine-tuned have in common, as settings; "" if nothing was set."""
-    every = [asked_of(row).changes for row in result["rows"].values()]
-    changed = [changes for changes in every if changes and changes.get("encoder.epochs") != 0]
+    every = [asked_of(row) for row in result["rows"].values()]
+    encoded = [asked.changes for asked in every if asked.method == "unidec" or "transformer" in asked.method]
+    changed = [changes for changes in encoded if changes.get("encoder.epochs") != 0]
     if not changed:
         return ""
     shared = set.intersection(*({(key, str(value)) for key, value in changes.items()} for changes in changed))
@@ -297,7 +302,8 @@ def panels(results: Iterable[Result]) -> list[Panel]:
             Spot(row["train_s"], 100 * row["metrics"]["P@1"][0], name)
             for name, row in result.get("peers", {}).items()
         ]
-        found.append(Panel(result["name"], "training, seconds", "P@1, %", tuple(lines), tuple(others)))
+        name = ": ".join(filter(None, [result["name"], result.get("title")]))
+        found.append(Panel(name, "training, seconds", "P@1, %", tuple(lines), tuple(others)))
     return found
 
 

@@ -187,9 +187,7 @@ def _neural(
     from xmcspark.neural.text_model import TextModelSettings, ranked, train_text_model
     from xmcspark.neural.training_set import TrainingSet
 
-    settings = TextModelSettings(
-        config.encoder, config.xr_transformer, config.x_transformer, config.tree, config.train.alone
-    )
+    settings = TextModelSettings.of(config)
     observed, made = instances
     weights = is_made = None
     if len(made.keys):
@@ -212,6 +210,7 @@ def _neural(
             row_keys=np.concatenate([observed.keys, made.keys]),
             row_weights=weights,
             made=is_made,
+            silent=None if config.augment.in_pifa else is_made,
             seed=config.seed,
             threads=threads,
             report=_told(spent, moments),
@@ -249,8 +248,7 @@ def _predicted(
     X = model.rows(list(task.texts))
     embedded = time.perf_counter()
     how = {"beam": config.predict.beam, "top_k": TOP_K, "threads": threads}
-    scored = model.model.with_scoring(config.predict.transform, config.predict.combine)
-    found = search_without(scored.searcher, X, task.excluded, **how)
+    found = search_without(model.model.searcher, X, task.excluded, **how)
     return found, {"embed_s": embedded - started, "search_s": time.perf_counter() - embedded}
 
 

@@ -18,6 +18,12 @@ ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
 Changes = dict[str, Any]  # of the configuration, by dotted key
 
+# Rankers that see the instances of their own cluster only, and scores that are products (PECOS); and the rankers of
+# methods with an encoder.
+PLAIN: Changes = {"train.negatives": "tfn", "predict.path_weight": 1.0, "predict.beam": 10}
+PRODUCTS: Changes = {**PLAIN, "train.negatives": "tfn+man"}
+WIDER = {key: METHODS["xr-transformer"].changes[key] for key in PLAIN}
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -40,41 +46,48 @@ class Study:
 def headline(changes: Changes) -> Iterator[Asked]:
     yield Asked(ANCHOR, "parabel")
     yield Asked("XR-Linear", "xr-linear")
-    yield Asked("frozen", changes={**changes, "encoder.epochs": 0.0})
+    yield Asked("XR-Linear TFN+MAN", "xr-linear", WIDER)
+    frozen = {**changes, "encoder.epochs": 0.0}
+    yield Asked("frozen", changes=frozen)
+    yield Asked("frozen with plain rankers", changes={**frozen, **PLAIN})
     yield Asked("XR-Transformer", changes=changes)
+    yield Asked("XR-Transformer with plain rankers", changes={**changes, **PLAIN}, tuned_by="XR-Transformer")
+    x = {"method": "x-transformer", "tuned_by": "X-Transformer"}
     yield Asked("X-Transformer", "x-transformer", changes=changes)
-    tfn = {**changes, "train.negatives": "tfn"}
-    yield Asked("X-Transformer TFN", "x-transformer", tfn, tuned_by="X-Transformer")
+    yield Asked("X-Transformer with products", changes={**changes, **PRODUCTS}, **x)
+    yield Asked("X-Transformer with plain rankers", changes={**changes, **PLAIN}, **x)
     yield _on_parabels_tree(changes)
     yield Asked("XR-Linear Gandalf", "xr-linear", gandalf=True)
-    yield Asked("frozen Gandalf", changes={**changes, "encoder.epochs": 0.0}, gandalf=True)
+    yield Asked("XR-Linear TFN+MAN Gandalf", "xr-linear", WIDER, gandalf=True)
+    yield Asked("frozen Gandalf", changes=frozen, gandalf=True)
     yield Asked("XR-Transformer Gandalf", changes=changes, gandalf=True)
 
 
 def ablations(changes: Changes) -> Iterator[Asked]:
+    """What is compared is how encoders are fine-tuned: rankers are plain, or those of paper 3."""
     changes = {**changes, "encoder.max_length": SUBSET_LENGTH}
 
     def xr(name: str, **more: Any) -> Asked:
-        return Asked(f"XR-Transformer {name}".strip(), changes=_with(changes, "xr_transformer", more))
+        own = _with({**changes, **PLAIN}, "xr_transformer", more)
+        return Asked(f"XR-Transformer {name}".strip(), changes=own)
 
-    def x(name: str, negatives: str | None = None, tuned_by: str = "", **more: Any) -> Asked:
-        of_train = {} if negatives is None else {"train.negatives": negatives}
-        of_x = {**_with(changes, "x_transformer", more), **of_train}
-        return Asked(f"X-Transformer {name}".strip(), "x-transformer", of_x, tuned_by=tuned_by)
+    def x(name: str, rankers: Changes = PRODUCTS, tuned_by: str = "", **more: Any) -> Asked:
+        own = _with({**changes, **rankers}, "x_transformer", more)
+        return Asked(f"X-Transformer {name}".strip(), "x-transformer", own, tuned_by=tuned_by)
 
     yield from _in_subset(
         [
             Asked(ANCHOR, "parabel"),
             Asked("XR-Linear", "xr-linear"),
-            Asked("frozen", changes={**changes, "encoder.epochs": 0.0}),
+            Asked("frozen", changes={**changes, **PLAIN, "encoder.epochs": 0.0}),
             xr(""),
             xr("without costs", cost_sensitive=False),
             xr("cold heads", bootstrap=False),
             xr("shortlists by head", shortlist="head"),
             replace(xr("Gandalf"), gandalf=True),
             x(""),
-            x("TFN", "tfn", "X-Transformer"),
-            x("TFN tfidf", "tfn", "X-Transformer", ranker_input="tfidf"),
+            x("TFN", PLAIN, "X-Transformer"),
+            x("TFN tfidf", PLAIN, "X-Transformer", ranker_input="tfidf"),
             _on_parabels_tree(changes),
             x("pifa-neural", indexer="pifa-neural"),
             x("text-emb", indexer="text-emb"),
@@ -134,8 +147,26 @@ STUDIES = {
         (
             *(
                 Direction(f"{method}, not {other}", method, other)
-                for method in ("XR-Transformer", "X-Transformer", "X-Transformer TFN")
-                for other in ("XR-Linear", "frozen")
+                for method in ("XR-Transformer", "X-Transformer")
+                for other in ("XR-Linear", "XR-Linear TFN+MAN", "frozen with plain rankers", "frozen")
+            ),
+            *(
+                Direction(
+                    f"{method}: rankers that see more and count more, not {other}",
+                    method,
+                    f"{method} with {other}",
+                )
+                for method, other in (
+                    ("frozen", "plain rankers"),
+                    ("XR-Transformer", "plain rankers"),
+                    ("X-Transformer", "plain rankers"),
+                    ("X-Transformer", "products"),
+                )
+            ),
+            Direction(
+                "XR-Linear: rankers that see more and count more, not plain rankers",
+                "XR-Linear TFN+MAN",
+                "XR-Linear",
             ),
             Direction("Gandalf (paper 5, chapter 1)", "XR-Transformer Gandalf", "XR-Transformer"),
             Direction("fine-tuned with Gandalf, not frozen", "XR-Transformer Gandalf", "frozen"),
@@ -219,7 +250,7 @@ def _on_parabels_tree(changes: Changes) -> Asked:
     """A tree like Parabel's, one as in all rows, on TF-IDF and what X-Transformer's encoder has learned (paper 3, table
     3)."""
     tree = {key: value for key, value in METHODS["parabel"].changes.items() if key != "ensemble.members"}
-    return Asked("X-Transformer Parabel", changes={**changes, **tree}, tuned_by="X-Transformer")
+    return Asked("X-Transformer Parabel", changes={**changes, **PLAIN, **tree}, tuned_by="X-Transformer")
 
 
 def _with(changes: Changes, of: str, more: Changes) -> Changes:
