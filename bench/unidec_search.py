@@ -1,15 +1,20 @@
 """How well and how fast nearest labels are found: approximate search at its default recall against exact search, on
-queries that the index was not tuned on.
+queries that the index was not tuned on; and the libraries that there are for it, beside each other at that recall.
 
-    .venv/bin/python -m bench.unidec_search --data DIR [--labels DIR ...] --encoder FOLDER [--json OUT]
+    .venv/bin/python -m bench.unidec_search --data DIR [--labels DIR ...] --encoder FOLDER
+        [--libraries faiss,hnswlib,usearch] [--repeat 3] [--json OUT]
 
 Labels are those of all the datasets, queries the test texts of the first; all embedded by the encoder as it is. Seconds
-are of one thread, searching alone."""
+are of one thread, searching alone. Libraries are in an environment of their own (bench/peers/ann.txt), each run in a
+process of its own, and take turns; medians are told."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,13 +25,16 @@ import numpy as np
 import torch
 
 from bench import inputs, machine
+from bench.environments import python_of
+from bench.systems import ADAPTERS
 from bench.table import text_table
 from xmcspark.neural.embed import embed_texts
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.unidec.nearest import ExactLabels, LabelIndex, NearestLabels
+from xmcspark.neural.unidec.nearest import WALKS, ExactLabels, LabelIndex, NearestLabels
 from xmcspark.neural.unidec.settings import UnidecSettings
 
 K, ALONE, BATCH = 10, 200, 1024
+LIBRARIES = ("faiss", "hnswlib", "usearch")
 
 
 def embedded(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,6 +96,47 @@ def results_of(
     }
 
 
+def libraries_beside(
+    names: list[str],
+    vectors: np.ndarray,
+    tuned_on: np.ndarray,
+    queries: np.ndarray,
+    folder: Path,
+    repeat: int,
+) -> dict[str, dict[str, float]]:
+    """Of each library the medians of its runs: what its graph takes to make and to hold, and how it is searched."""
+    python = python_of("ann")
+    folder.mkdir()
+    arrays = {"labels": vectors, "sample": tuned_on, "queries": queries}
+    arrays["right"] = ExactLabels(vectors).search(queries, K)[0]
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    order = {"folder": str(folder), "recall": UnidecSettings().recall, "walks": WALKS, "k": K}
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for _ in range(repeat):
+        for name in names:
+            print(f"searching with {name}", file=sys.stderr, flush=True)
+            command = [str(python), str(ADAPTERS / "run_ann.py"), json.dumps({**order, "library": name})]
+            few = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+            done = subprocess.run(command, check=True, env=few, stdout=subprocess.PIPE, text=True)
+            runs[name].append(json.loads(done.stdout))
+    return {
+        name: {key: statistics.median(run[key] for run in found) for key in found[0]}
+        for name, found in runs.items()
+    }
+
+
+def libraries_table(found: dict[str, dict[str, float]]) -> str:
+    shown = [
+        ["", "to make, s", "file MB", "private MB", "walk", f"recall@{K}", "queries/s alone", f"in {BATCH}s"]
+    ]
+    for name, one in found.items():
+        sizes = [f"{one[key]:,.0f}" for key in ("make_s", "file_mb", "private_mb", "walk")]
+        speeds = [f"{one[key]:,.0f}" for key in ("qps_alone", "qps_batched")]
+        shown.append([name, *sizes, f"{one['recall']:.4f}", *speeds])
+    return text_table(shown)
+
+
 def table(found: dict[str, Any]) -> str:
     shown = [["", f"recall@{K}", "queries/s alone", f"in batches of {BATCH}"]]
     for kind in ("exact", "approximate"):
@@ -110,13 +159,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--max-length", type=int, default=48)
     parser.add_argument("--queries", type=int, default=4096)
     parser.add_argument("--sample", type=int, default=1024, help="training texts that the index is tuned on")
+    parser.add_argument("--libraries", default="", help=f"comma-separated, of {', '.join(LIBRARIES)}")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each library")
     parser.add_argument("--json", type=Path, metavar="OUT", help="file for the results")
     options = parser.parse_args(arguments)
+    names = [name for name in options.libraries.split(",") if name]
+    if unknown := [name for name in names if name not in LIBRARIES]:
+        parser.error(f"--libraries {', '.join(unknown)}: choose from {', '.join(LIBRARIES)}")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="xmcspark-bench-") as work:
-        found = results_of(*embedded(options), Path(work) / "index")
+        arrays = embedded(options)
+        found = results_of(*arrays, Path(work) / "index")
+        if names:
+            found["libraries"] = libraries_beside(names, *arrays, Path(work) / "libraries", options.repeat)
     print(f"{found['labels']:,} labels, {found['queries']:,} queries of {Path(options.data).name}")
     print(table(found))
+    if names:
+        print(libraries_table(found["libraries"]))
     if options.json is not None:
         about = {"machine": machine.describe(), "name": Path(options.data).name}
         options.json.write_text(json.dumps({**about, **found}, indent=1) + "\n")

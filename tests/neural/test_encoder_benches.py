@@ -79,15 +79,33 @@ def test_pools_grow_with_what_queries_bring_and_clusters_share_labels(tmp_path, 
     assert "| clusters " in capsys.readouterr().out
 
 
-def test_search_is_judged_on_queries_that_the_index_was_not_tuned_on(tmp_path, tiny_folder, capsys):
+def test_search_is_judged_on_queries_that_the_index_was_not_tuned_on(
+    tmp_path, tiny_folder, capsys, monkeypatch
+):
     pytest.importorskip("faiss")
+    # Of the libraries, one is in this environment.
+    monkeypatch.setattr(unidec_search, "python_of", lambda name: {"ann": sys.executable}[name])
     write_dataset(generate(300, 200, seed=1), tmp_path / "small")
     file = tmp_path / "found.json"
     command = ["--data", str(tmp_path / "small"), "--labels", str(tmp_path / "small"), "--max-length", "16"]
+    command += ["--libraries", "faiss", "--repeat", "1"]
     assert unidec_search.main([*command, "--encoder", str(tiny_folder), "--json", str(file)]) == 0
     found = json.loads(file.read_text())
     assert found["exact"]["recall"] == 1
     assert 0 < found["approximate"]["recall"] <= 1  # texts that a tiny encoder hardly tells apart
     assert found["approximate"]["qps_alone"] > 0
-    assert "| approximate " in capsys.readouterr().out
+    beside = found["libraries"]["faiss"]
+    assert beside["recall"] == pytest.approx(
+        found["approximate"]["recall"], abs=0.1
+    )  # the same kind of graph
+    assert beside["file_mb"] > 0
+    printed = capsys.readouterr().out
+    assert "| approximate " in printed
+    assert "| faiss " in printed
     assert unidec_search.recall(np.array([[1, 2], [5, 6]]), np.array([[2, 3], [6, 5]])) == 0.75
+
+
+def test_a_library_that_is_not_known_is_refused_before_anything_is_embedded(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        unidec_search.main(["--data", str(tmp_path), "--encoder", str(tmp_path), "--libraries", "annoy"])
+    assert "choose from faiss, hnswlib, usearch" in capsys.readouterr().err

@@ -27,9 +27,7 @@ _SPARE = 8  # labels looked at beyond those asked for, so that equal scores at t
 _BLOCK = 64 << 20  # bytes of vectors in work at once
 _PART = 3 << 29  # bytes of vectors of one graph: what making it holds in memory
 _NEIGHBOURS, _BREADTH = 16, 100  # of a label in the graph; labels kept in sight while it is made
-_WALKS = tuple(
-    2**power for power in range(4, 12)
-)  # labels kept in sight while searching: those that are tried
+WALKS = tuple(2**power for power in range(4, 12))  # labels kept in sight while searching: what is tried
 _SAMPLE = 512  # queries that recall is measured on
 
 
@@ -146,7 +144,7 @@ class NearestLabels:
             "width": int(vectors.shape[1]),
             "identity": identity,
             "bytes": sizes,
-            "walk": _WALKS[0],
+            "walk": WALKS[0],
             "recall": 0.0,
         }
         arrays = {"ids": ids, "first": first.astype(np.int64)}
@@ -245,7 +243,7 @@ def _tuned(index: NearestLabels, vectors: np.ndarray, sample: np.ndarray, recall
     k = min(10, len(index))
     best, _ = ExactLabels(vectors, index.ids).search(sample, k)
     found = 0.0
-    for walk in _WALKS:
+    for walk in WALKS:
         labels, _ = index.search(sample, k, walk=walk)
         found = float(
             np.mean([np.isin(right, mine).mean() for right, mine in zip(best, labels, strict=True)])
@@ -258,7 +256,7 @@ def _tuned(index: NearestLabels, vectors: np.ndarray, sample: np.ndarray, recall
         found,
         recall,
     )
-    return {"walk": _WALKS[-1], "recall": found}
+    return {"walk": WALKS[-1], "recall": found}
 
 
 def _place(ids: np.ndarray, label: int) -> int:
