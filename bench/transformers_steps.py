@@ -61,6 +61,10 @@ class Asked:
         ""  # another row, of the same seed, whose fine-tuned encoder it ranks with: only rankers differ
     )
 
+    zero_shot: bool = (
+        False  # of UniDEC: whether all labels are searched by their texts, too, the untrained ones
+    )
+
     @property
     def label(self) -> str:
         return f"{self.name}, seed {self.seed}"
@@ -89,7 +93,7 @@ def learn(
     spent, peak = SpentSeconds(folder / _CLOCK), PeakMemory()
     trained = None
     if config.unidec.enabled:
-        found, facts = _unidec(task, config, (observed, made), folder, spent, threads)
+        found, facts = _unidec(asked, task, config, (observed, made), folder, spent, threads)
     elif config.encoder.enabled:
         work = _Work((tuned or folder) / WORK, folder / "moments" if asked.curve else None, tuned is not None)
         trained = _neural(task, config, (observed, made), work, spent, threads)
@@ -161,6 +165,7 @@ def _linear(task: Task, config: Config, observed: Instances, made: Instances, th
 
 
 def _unidec(
+    asked: Asked,
     task: Task,
     config: Config,
     instances: tuple[Instances, Instances],
@@ -170,7 +175,13 @@ def _unidec(
 ) -> tuple[Predictions, dict[str, Any]]:
     from bench.unidec_steps import learned
 
-    how = {"spent": spent, "threads": threads, "report": _told(spent), "top_k": TOP_K}
+    how = {
+        "spent": spent,
+        "threads": threads,
+        "report": _told(spent),
+        "top_k": TOP_K,
+        "unseen": asked.zero_shot,
+    }
     return learned(task, config, instances, folder, judge=lambda found: measured(found, task), **how)
 
 

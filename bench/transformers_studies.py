@@ -12,7 +12,11 @@ from xmcspark.config.presets import METHODS
 from xmcspark.neural.unidec.settings import UnidecSettings
 
 SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
-POOL = 512  # labels of a pool, with and without hard negatives
+QUERIES, POOL = (
+    64,
+    192,
+)  # of a batch of UniDEC, with and without hard negatives: 157 steps an epoch of the subset
+SIZES = ((16, 48), (64, 96), (64, 384), (256, 768))  # other batches and pools (paper 5, table 2.3)
 CLUSTERS = (2048, 64)  # of labels, to fine-tune on once: of about 5 labels each, or of 170
 ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
@@ -99,22 +103,23 @@ def ablations(changes: Changes) -> Iterator[Asked]:
 
 def unidec(changes: Changes) -> Iterator[Asked]:
     yield Asked("XR-Linear", "xr-linear")
-    yield _unidec("untrained", changes, heads=["dual"], **{"encoder.epochs": 0.0})
-    yield _unidec("DePSL", changes, heads=["dual"])
+    yield _zero_shot(_unidec("untrained", changes, heads=["dual"], **{"encoder.epochs": 0.0}))
+    yield _zero_shot(_unidec("DePSL", changes, heads=["dual"]))
     yield _unidec("classifier", changes, heads=["classifier"])
     yield _unidec("UniDEC", changes)
     yield replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True)
 
 
 def unidec_ablations(changes: Changes) -> Iterator[Asked]:
-    changes = {"unidec.pool_size": POOL, **changes, "encoder.max_length": SUBSET_LENGTH}
+    sizes = {"unidec.batch_size": QUERIES, "unidec.pool_size": POOL}
+    changes = {**sizes, **changes, "encoder.max_length": SUBSET_LENGTH}
     dual, classifier = ["dual"], ["classifier"]
     yield from _in_subset(
         [
-            _unidec("untrained", changes, heads=dual, **{"encoder.epochs": 0.0}),
-            _unidec("UniDEC", changes),
-            _unidec("DePSL", changes, heads=dual),
+            _zero_shot(_unidec("untrained", changes, heads=dual, **{"encoder.epochs": 0.0})),
+            _zero_shot(_unidec("DePSL", changes, heads=dual)),
             _unidec("classifier", changes, heads=classifier),
+            _zero_shot(_unidec("UniDEC", changes)),
             _unidec("DePSL SupCon", changes, heads=dual, dual_loss="supcon"),
             _unidec("DePSL without hard negatives", changes, heads=dual, hard_negatives=0),
             _unidec("DePSL one direction", changes, heads=dual, dual_share=1.0),
@@ -127,18 +132,12 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
             # Made instances join when the classifier does, as the paper has it.
             _unidec("UniDEC extended", changes, extend=0.5),
             replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True),
-            *(
-                _unidec(
-                    f"DePSL {queries} queries, {labels} labels",
-                    changes,
-                    heads=dual,
-                    batch_size=queries,
-                    pool_size=labels,
-                )
-                for queries, labels in ((64, 128), (128, 256), (256, 1024))
-            ),
         ]
     )
+    for queries, labels in SIZES:
+        name = f"DePSL {queries} queries, {labels} labels"
+        own = _unidec(name, changes, heads=dual, batch_size=queries, pool_size=labels)
+        yield replace(own, rows=SUBSET)
 
 
 STUDIES = {
@@ -263,6 +262,10 @@ def _unidec(name: str, changes: Changes, **more: Any) -> Asked:
     often = {"unidec.refresh_epochs": 1, "unidec.mined_negatives": UnidecSettings().mined}
     own = {key if "." in key else f"unidec.{key}": value for key, value in more.items()}
     return Asked(name, "unidec", {**often, **changes, **own})
+
+
+def _zero_shot(asked: Asked) -> Asked:
+    return replace(asked, zero_shot=True)
 
 
 def _in_subset(wanted: Iterable[Asked]) -> Iterator[Asked]:

@@ -36,8 +36,10 @@ def learned(
     report: Report,
     top_k: int,
     judge: Judge,
+    unseen: bool,
 ) -> tuple[Predictions, dict[str, Any]]:
-    """What it answers for the test rows, and what that took."""
+    """What it answers for the test rows, and what that took; `unseen`: also how labels are found that no training row
+    had."""
     observed, made = instances
     rows = len(observed.keys) + len(made.keys)
     weights = is_made = None
@@ -68,7 +70,7 @@ def learned(
         "search_s": spent.now() - embedded,
         "levels": [_told(report) for report in model.reports],
         "spaces": _by_space(model, config, embeddings, task, folder, threads, top_k, judge),
-        "zero_shot": zero_shot(model, embeddings, task, top_k),
+        "zero_shot": zero_shot(model, embeddings, task, top_k) if unseen else {},
     }
     return found, facts
 

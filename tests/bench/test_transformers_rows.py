@@ -81,7 +81,7 @@ def test_every_study_has_rows_that_can_be_configured_and_directions_between_them
 def test_labels_that_no_training_row_has_are_looked_for_by_their_texts(dataset, encoder, tmp_path):
     changes = {"encoder.max_length": 16, "encoder.epochs": 1.0, "unidec.batch_size": 2}
     changes |= {"unidec.hard_negatives": 1, "unidec.heads": ["dual"], "unidec.refresh_epochs": 1}
-    asked = Asked("DePSL", "unidec", changes, rows=3)
+    asked = Asked("DePSL", "unidec", changes, rows=3, zero_shot=True)
     found = learn(asked, str(dataset), str(encoder), tmp_path, 1)["zero_shot"]
     assert 0 < found["labels"] < 10
     assert found["pairs"] > 0
