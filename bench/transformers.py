@@ -211,7 +211,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, required=True, help="file for the results; rows it has are kept")
     parser.add_argument("--what", choices=tuple(STUDIES), default="headline", help="which study")
     parser.add_argument("--only", help="names of rows, comma-separated")
-    parser.add_argument("--seeds", type=int, help="only so many of the seeds")
+    parser.add_argument("--seeds", help="only these seeds, comma-separated")
     parser.add_argument("--rows", type=int, help="a subset of the training rows for the headline")
     parser.add_argument(
         "--curve",
@@ -244,7 +244,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.only:
         wanted = [asked for asked in wanted if asked.name in options.only.split(",")]
     if options.seeds:
-        wanted = [asked for asked in wanted if asked.seed < options.seeds]
+        wanted = [asked for asked in wanted if str(asked.seed) in options.seeds.split(",")]
     if options.rows:
         wanted = [replace(asked, rows=options.rows) for asked in wanted]
     if options.curve:

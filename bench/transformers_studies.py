@@ -116,6 +116,7 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
     dual, classifier = ["dual"], ["classifier"]
     yield from _in_subset(
         [
+            Asked("XR-Linear", "xr-linear"),
             _zero_shot(_unidec("untrained", changes, heads=dual, **{"encoder.epochs": 0.0})),
             _zero_shot(_unidec("DePSL", changes, heads=dual)),
             _unidec("classifier", changes, heads=classifier),
