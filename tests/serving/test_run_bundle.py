@@ -2,13 +2,19 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
+from xmcspark.config.configuration import load
 from xmcspark.errors import InputError, StoreError
+from xmcspark.serving.bundle import read_manifest
 from xmcspark.serving.functions_spark import register_functions
 from xmcspark.serving.verify_spark import verify_run
 from xmcspark.store.filesystem import Filesystem
+from xmcspark.store.publish import STAGE as PUBLISH
+from xmcspark.store.published import published
+from xmcspark.store.runner import run_stage
 from xmcspark.store.runs import Run
 
 
@@ -64,3 +70,17 @@ def test_fewer_than_one_label_is_refused(spark, cookbook_run, k):
 def test_functions_of_what_is_no_bundle_are_refused(spark, tmp_path):
     with pytest.raises(InputError, match="not a published bundle"):
         register_functions(spark.newSession(), str(tmp_path))
+
+
+def test_a_model_is_served_as_it_was_evaluated_whatever_publish_is_given(spark, copied):
+    """An experiment that is published later, by a command with another configuration than it was made with."""
+    bundle = Path(copied.fs.local_path(copied.folder("bundle")))
+    evaluated, day = read_manifest(bundle)["settings"], published(copied.fs, copied.root).facts["date"]
+    copied.fs.delete(f"{copied.root}/published")
+    copied.forget("publish")
+    (bundle / "manifest.json").unlink()
+    other = ["method=mach", "mach.aggregate=min", "predict.beam=3", "predict.top_k=7", "run.date=2031-01-01"]
+    config = load(None, [f"run.root={copied.root}", f"run.id={copied.id}", *other])
+    run_stage(spark, config, copied, None, PUBLISH)
+    assert read_manifest(bundle)["settings"] == evaluated
+    assert published(copied.fs, copied.root).facts["date"] == day

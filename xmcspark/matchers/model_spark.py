@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from xmcspark.config.configuration import Config
 from xmcspark.errors import StoreError
@@ -45,6 +46,10 @@ class SentModel:
     @property
     def fusion(self) -> str:
         return self.members.fusion
+
+    def settings(self) -> dict[str, Any]:
+        """How it is asked, as a bundle's manifest has it."""
+        return {**self.members.to_plain(), "beam": self.beam, "top_k": self.top_k}
 
     def _place(self) -> tuple[str, tuple[object, ...]]:
         """The folder, and what tells its contents from earlier ones there: processes outlive jobs."""

@@ -41,7 +41,8 @@ def run(context: Context) -> None:
     space = feature_space(context, table)
     features = context.read(table).where(F.col("split").isin(*config.evaluate.splits))
     rows = with_excluded(context, features.select("id", "split", "row_key", *space.columns))
-    model = _within_memory(context, send_model(context))
+    sent = send_model(context)
+    model = _within_memory(context, sent)
     if mode == "routed":
         found = predict_routed(spark, rows, model, space, features.count())
         with arrow_batch(spark, BATCH_RECORDS):
@@ -59,6 +60,7 @@ def run(context: Context) -> None:
             "sketch": sketch,
             "vectors": config.unidec.enabled,
         },
+        asked=sent.settings(),  # what is published is asked as what was evaluated, whatever publish is given
     )
     if written == 0:
         splits = ", ".join(config.evaluate.splits)
@@ -157,7 +159,7 @@ def _memory_here(_: int) -> int:
 
 STAGE = Stage(
     "predict",
-    1,
+    2,
     (
         "method",
         "ensemble",

@@ -57,7 +57,10 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise InputError(f"{path.parent} is not a published bundle: it has no {MANIFEST}") from error
+        raise InputError(
+            f"{path.parent} is not a published bundle: it has no {MANIFEST}; ./spark-submit.sh publish --run RUN makes "
+            "one of a run whose publish.enabled was false"
+        ) from error
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is not readable: copy the bundle again ({error})") from error
     return manifest_of(text, str(path))

@@ -14,7 +14,6 @@ import pyarrow.dataset as ds
 from pyspark.sql import functions as F
 
 from xmcspark.errors import RefusedError, StoreError
-from xmcspark.matchers.model_spark import member_settings
 from xmcspark.serving.bundle import MANIFEST, manifest_of, read_manifest, write_manifest
 from xmcspark.serving.label_names import LabelNames
 from xmcspark.store.database import register_tables
@@ -108,7 +107,7 @@ def _facts(context: Context) -> dict[str, Any]:
     return {
         "precision": precision[0] if precision else None,
         "labels": labels,
-        "date": context.config.run.date,
+        "date": context.noted("corpus").get("last_day", context.config.run.date),
     }
 
 
@@ -121,9 +120,7 @@ def _seal(context: Context) -> str:
     for hidden in folder.rglob(".*.crc"):  # Hadoop's, of the files it wrote; they are not part of the bundle
         hidden.unlink()
     _label_names(context).save(folder / "labels")
-    predict = context.config.predict
-    settings = member_settings(context.config, context.run).to_plain()
-    checksum = write_manifest(folder, {**settings, "beam": predict.beam, "top_k": predict.top_k})
+    checksum = write_manifest(folder, context.noted("predict")["asked"])
     if fs.local_path(uri) is None:
         fs.upload(folder / "labels", joined(uri, "labels"))
         fs.upload(folder / MANIFEST, joined(uri, MANIFEST))
@@ -141,14 +138,12 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-_READS = ("labels", "metrics", "bundle/tfidf/", "bundle/model/")
-_ENCODER = "bundle/encoder/"
+# Nothing here is about the model: how it is asked was settled by predict, and evaluated.
 STAGE = Stage(
     "publish",
     1,
-    ("publish", "predict", "ensemble", "mach"),
-    (*_READS, _ENCODER),
+    ("publish",),
+    ("labels", "predictions", "metrics", "bundle/tfidf/", "bundle/model/"),
     ("bundle/labels/",),
     run_publish,
-    reads_of=lambda config: (*_READS, _ENCODER) if config.encoder.enabled else _READS,
 )
