@@ -9,7 +9,6 @@ from typing import Any
 
 from bench.transformers_steps import Asked
 from xmcspark.config.presets import METHODS
-from xmcspark.neural.unidec.settings import UnidecSettings
 
 SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
 QUERIES, POOL = (
@@ -258,11 +257,8 @@ def _with(changes: Changes, of: str, more: Changes) -> Changes:
 
 
 def _unidec(name: str, changes: Changes, **more: Any) -> Asked:
-    """Clusters of queries and mined negatives are of each epoch, because there are few; as many are mined as with the
-    default τ."""
-    often = {"unidec.refresh_epochs": 1, "unidec.mined_negatives": UnidecSettings().mined}
     own = {key if "." in key else f"unidec.{key}": value for key, value in more.items()}
-    return Asked(name, "unidec", {**often, **changes, **own})
+    return Asked(name, "unidec", {**changes, **own})
 
 
 def _zero_shot(asked: Asked) -> Asked:

@@ -20,6 +20,7 @@ from xmcspark.config.configuration import Config, from_mapping, load
 from xmcspark.corpus.sample_spark import ensure_sample_logs
 from xmcspark.flow_spark import dated, open_run, stage_named
 from xmcspark.store.filesystem import Filesystem
+from xmcspark.store.orphan import end_with_the_jvm
 from xmcspark.store.runner import run_stage
 from xmcspark.store.session import open_session, start_logging
 from xmcspark.store.side_files import remove_copies
@@ -54,6 +55,7 @@ def run_job(
     add_own_options(parser)
     options = parser.parse_args()
     start_logging(logging.DEBUG if options.verbose else logging.INFO)
+    end_with_the_jvm()
     config, code, message = None, 0, ""
     try:
         if options.resolved is not None:  # wrong settings are found before Spark starts

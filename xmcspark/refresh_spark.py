@@ -42,7 +42,8 @@ def refresh(spark: SparkSession, config: Config) -> Run:
         outcomes += run_stages(spark, config, run, base, STAGES[-1:])
     except RefusedError as error:
         try:
-            write_findings(spark, config, run, base, outcomes, started, str(error))
+            report = write_findings(spark, config, run, base, outcomes, started, str(error))
+            _print_overview(run, outcomes, report)
         except Exception:  # that the run was refused matters more, and a scheduler must hear it
             log.exception("the report of the refused run could not be written")
         raise

@@ -126,7 +126,7 @@ def test_what_is_decided_at_run_time_is_no_key():
             {"text": {"vectorizers": ["word"]}},
             "text.vectorizers[0] is 'word': expected a mapping of settings",
         ),
-        ({"text": {"vectorizers": []}}, "text.vectorizers is (): expected a list of 1 to 255 entries"),
+        ({"text": {"vectorizers": []}}, "text.vectorizers is []: expected a list of 1 to 255 entries"),
         ({"tree": {"branching": 1}}, "tree.branching is 1: it must be at least 2"),
         ({"tree": {"shape": [4], "balanced": False}}, "tree.shape is [4] but balanced is false"),
         (
@@ -135,7 +135,7 @@ def test_what_is_decided_at_run_time_is_no_key():
         ),
         (
             {"text": {"vectorizers": [{"ngram_range": [2, 1]}]}},
-            "text.vectorizers[0].ngram_range is (2, 1): expected (shortest, longest)",
+            "text.vectorizers[0].ngram_range is [2, 1]: expected (shortest, longest)",
         ),
         ({"input": {"logs": "a", "train": "b"}}, "input.logs and input.train are both given"),
         ({"input": {"test": "b"}}, "input.test is given without input.train"),

@@ -26,15 +26,26 @@ def check(tmp_path, tiny_folder):
 
 @pytest.fixture
 def without_weights(tiny_folder, tmp_path):
-    """Whoever opens them fails."""
+    """A whole file of none: whoever loads it fails."""
     folder = tmp_path / "model"
     shutil.copytree(tiny_folder, folder)
-    (folder / "model.safetensors").write_bytes(b"not read")
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     return folder
 
 
 def test_a_model_that_fits_is_accepted_without_its_weights(check, without_weights):
     check(model=without_weights)
+
+
+@pytest.mark.parametrize("kept", [0, 5, 100, -1])
+def test_weights_that_were_cut_short_are_found_by_their_header(check, tiny_folder, tmp_path, kept):
+    shutil.copytree(tiny_folder, tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(
+        ConfigError, match=r"model\.safetensors is cut short or no file of weights: copy the model"
+    ):
+        check(model=tmp_path / "model")
 
 
 def test_texts_longer_than_the_model_reads_are_refused(check, without_weights):

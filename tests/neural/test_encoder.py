@@ -297,6 +297,10 @@ def test_weights_of_another_model_are_refused(tiny_folder, tmp_path):
 def test_damaged_files_are_refused_by_name(tiny_folder, tmp_path):
     folder = copied(tiny_folder, tmp_path)
     (folder / "model.safetensors").write_bytes(b"\x10")
+    with pytest.raises(ConfigError, match=r"model\.safetensors is cut short"):
+        open_tiny(folder)
+    header = b'{"a": {"dtype": "none", "shape": [1], "data_offsets": [0, 0]}}'
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     with pytest.raises(ConfigError, match=r"the model in .* cannot be opened"):
         open_tiny(folder)
     (folder / "tokenizer.json").write_text("{}")

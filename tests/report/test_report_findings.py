@@ -30,6 +30,18 @@ def test_warnings_come_first_and_say_what_to_do():
     assert found[1].text.startswith("1,234 training texts were cut")
 
 
+def test_instances_whose_labels_are_not_trained_are_told_apart_from_those_without_labels():
+    notes = {"test_rows_read": 60, "test_rows_dropped": 16, "test_rows_without_labels": 2}
+    texts = [one.text for one in findings({"corpus": notes})]
+    assert texts[0].startswith("14 of 60 test instances have no label that is trained, and were left out")
+    assert texts[1].startswith("2 test rows without labels")
+    [found] = findings({"corpus": {"train_rows_read": 9, "train_rows_dropped": 1}})
+    assert "corpus.min_label_count" in found.text
+    assert findings({"corpus": {"test_rows_dropped": 2, "test_rows_without_labels": 2}})[0].text.startswith(
+        "2 test"
+    )
+
+
 def test_records_in_quarantine_are_added_up_over_the_days():
     days = {"a": {"records": 10, "quarantined": 1}, "b": {"records": 5, "quarantined": 2}}
     [found] = findings({"ingest": {"days": days}})

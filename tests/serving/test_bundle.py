@@ -204,9 +204,10 @@ def test_further_labels_get_the_ids_after_the_others():
     assert (more.text(0), more.text(4)) == ("A", "Nippon")
     assert (more.label("b"), more.label("日本")) == (2, 4)
     with pytest.raises(
-        InputError, match="'b' is the key of a label already; 'c' is given twice; 'd' has no text"
+        InputError,
+        match="'b' is the key of a label already; 'c' is given twice; 'd' has no text; 'e' has no text",
     ):
-        names.with_more(["b", "c", "c", "d"], ["B", "C", "C", " "])
+        names.with_more(["b", "c", "c", "d", "e"], ["B", "C", "C", " ", None])
 
 
 def test_a_model_without_a_dual_encoder_takes_no_further_labels(bundle):

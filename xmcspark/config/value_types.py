@@ -82,5 +82,5 @@ def shown(value: Any) -> str:
     """A value as a message shows it: YAML's names for constants, long ones cut."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value)
+    text = repr(list(value) if isinstance(value, tuple) else value)  # YAML has lists
     return text if len(text) <= 80 else text[:77] + "..."

@@ -169,6 +169,12 @@ def _refuse_empty(context: Context, facts: dict[str, Any]) -> None:
         facts["labels_new"],
         facts["labels_retired"],
     )
+    for split in ("train", "test"):
+        if gone := facts[f"{split}_rows_dropped"]:
+            read = facts.get(f"{split}_rows_read", 0)
+            log.info(
+                "corpus: %d of %d %s rows are left out: no label of theirs is trained", gone, read, split
+            )
 
 
 STAGE = Stage(

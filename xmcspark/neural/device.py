@@ -77,7 +77,7 @@ def _check_cpu_precision(precision: str) -> None:
         raise ConfigError(
             [
                 "encoder.precision is fp16, which is for GPUs, and this trains on the CPU: set encoder.precision to "
-                "fp32"
+                "fp32, or to bf16 where the processor has it"
             ]
         )
     if precision == "bf16" and (outcome := _bf16_outcome()):

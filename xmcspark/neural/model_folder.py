@@ -118,8 +118,10 @@ def length_problem(folder: Path, max_length: int, positions: int) -> str | None:
 
 
 def _weights_problem(folder: Path, names: set[str]) -> str | None:
-    if any(name.endswith(".safetensors") for name in names):
-        return None
+    if weights := sorted(name for name in names if name.endswith(".safetensors")):
+        damaged = [name for name in weights if not _is_whole(folder / name)]
+        told = f"{folder}: {', '.join(damaged)} is cut short or no file of weights: copy the model again"
+        return told if damaged else None
     if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in names):
         return (
             f"{folder} has pickled weights only, which can run code when they are read. Where you trust them, convert: "
@@ -127,6 +129,21 @@ def _weights_problem(folder: Path, names: set[str]) -> str | None:
             f".save_pretrained('{folder}')\", which writes model.safetensors"
         )
     return f"{folder} has no model.safetensors: copy the model's weights there"
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a safetensors file has the bytes that its header tells of; only the header is read."""
+    try:
+        with open(path, "rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            size = os.fstat(stream.fileno()).st_size
+            if not 0 < length <= size - 8:
+                return False
+            header = json.loads(stream.read(length))
+        ends = (entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+        return bool(8 + length + max(ends, default=0) == size)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return False
 
 
 def _tokenizer_problem(folder: Path, names: set[str]) -> str | None:

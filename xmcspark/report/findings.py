@@ -48,6 +48,13 @@ _WARNINGS = {
         "matchers stopped after train.max_sweeps, before reaching train.tolerance: raise one of them"
     ),
 }
+_UNTRAINED = {
+    "train": ("training", "and were left out: see corpus.min_label_count"),
+    "test": (
+        "test",
+        "and were left out: metrics count neither them nor labels without training instances of others",
+    ),
+}
 _SPLITS = {"train_": "training ", "test_": "test "}
 _OVERLAP = 0.01  # of instances, as for the stage's own warning
 _CUT_WORDS = ("cut", "capped", "over_the_limit", "truncated")
@@ -63,6 +70,7 @@ def findings(notes: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
 def _of_stage(stage: str, notes: Mapping[str, Any]) -> Iterator[Finding]:
     special = {
         "ingest": _ingested,
+        "corpus": _left_out,
         "augment": _forced,
         "index": _sampled,
         "predict": _predicted,
@@ -93,6 +101,17 @@ def _ingested(notes: Mapping[str, Any]) -> Iterator[Finding]:
             f"{bad:,} of {records:,} log records could not be used: the table quarantine has each with the reason.",
             False,
         )
+
+
+def _left_out(notes: Mapping[str, Any]) -> Iterator[Finding]:
+    """Instances whose labels are all unknown; those that have none are counted apart."""
+    for split, (word, so) in _UNTRAINED.items():
+        gone = notes.get(f"{split}_rows_dropped", 0) - notes.get(f"{split}_rows_without_labels", 0)
+        if gone > 0:
+            read = notes.get(f"{split}_rows_read", 0)
+            yield Finding(
+                "corpus", f"{gone:,} of {read:,} {word} instances have no label that is trained, {so}.", False
+            )
 
 
 def _forced(notes: Mapping[str, Any]) -> Iterator[Finding]:

@@ -87,9 +87,9 @@ def shortened(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital first and a full stop last; not escaped yet."""
+    """With a capital first, unless it is a setting's name, and a full stop last; not escaped yet."""
     ended = text if text.endswith((".", "!", "?")) else f"{text}."
-    return ended[:1].upper() + ended[1:]
+    return ended if "." in ended.split(" ")[0][:-1] else ended[:1].upper() + ended[1:]
 
 
 def counted(number: int, name: str) -> str:

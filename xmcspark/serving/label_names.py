@@ -67,7 +67,7 @@ class LabelNames:
         problems = [f"{key!r} is the key of a label already" for key in keys if key in known]
         problems += [f"{key!r} is given twice" for key, count in Counter(keys).items() if count > 1]
         pairs = list(zip(keys, texts, strict=True))
-        problems += [f"{key!r} has no text" for key, text in pairs if not text.strip()]
+        problems += [f"{key!r} has no text" for key, text in pairs if not (text or "").strip()]
         if problems or not keys or "" in keys:
             what = "; ".join(problems[:5]) or "give at least one, each with a key"
             raise InputError(f"new labels: {what}")
