@@ -239,7 +239,7 @@ def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
     ]
     searched = {"labels": 21_000, "width": 768, "heads": ["dual", "classifier"], "bytes": 64_512_000}
     notes = {
-        "encode": {"tasks": tasks, "width": 384, "rows": 5, "device": "cpu"},
+        "encode": {"tasks": tasks, "width": 384, "rows": 5, "device": "cpu", "encoder": "minilm"},
         "train": {"unidec": {**searched, "search": "approximate", "recall": 0.987}},
     }
     stages = tuple(StageTime(name, 1.0, False, {}, noted) for name, noted in notes.items())
@@ -255,6 +255,8 @@ def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
         "812",
         "5.2",
         "50.0%",
+        "minilm",
+        "Device cpu",
     ):
         assert said in words
     assert 'id="tree"' not in page

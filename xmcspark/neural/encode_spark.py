@@ -52,6 +52,8 @@ def encode(context: Context) -> None:
     context.note(
         width=encoder.width,
         rows=rows,
+        encoder=context.config.encoder.model,
+        encoder_bytes=sum(entry.size for entry in context.fs.walk(context.folder(ENCODER))),
         fine_tuning_seconds=round(sum(part["seconds"] for part in parts), 1),
         **history,
     )

@@ -20,7 +20,7 @@ class Progress:
     task: str
     step: int  # done
     steps: int
-    loss: float  # mean since the last line of the log
+    loss: float  # mean of the last half minute
     texts_per_second: float
     seconds_left: float
 
@@ -37,7 +37,8 @@ Report = Callable[[Progress], None]
 
 
 class Meter:
-    """Adds up steps as they are done, and tells: a report every second, a line in the log every half minute."""
+    """Adds up steps as they are done, and tells: a report every second or, where nobody takes one, a line in the log
+    every half minute; and a line at the end."""
 
     def __init__(self, task: str, step: int, steps: int, report: Report | None, quiet: bool = False) -> None:
         self._task, self._steps, self._report, self._quiet = task, steps, report, quiet
@@ -59,6 +60,7 @@ class Meter:
         )
         if self._report is not None:
             self._report(progress)
-        if not self._quiet and (now - self._logged >= _LOG_SECONDS or step == self._steps):
-            log.info("%s", progress)
+        if now - self._logged >= _LOG_SECONDS or step == self._steps:
+            if not self._quiet and (self._report is None or step == self._steps):
+                log.info("%s", progress)
             self._logged, self._losses, self._counted = now, 0.0, 0

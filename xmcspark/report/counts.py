@@ -42,7 +42,7 @@ def head_facts(notes: Notes) -> dict[str, str]:
         if name in counts:
             told[words] = f"{counts[name]:,}"
     if model := notes.get("predict", {}).get("model_bytes"):
-        told["Model"] = size(model)
+        told["Model"] = size(model + notes.get("encode", {}).get("encoder_bytes", 0))
     return told
 
 

@@ -51,11 +51,16 @@ def _done(levels: Sequence[Mapping[str, Any]]) -> str:
 
 def _facts(notes: Mapping[str, Any], levels: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     told = {"Embedding": f"{notes['width']:,} numbers", "Instances embedded": f"{notes.get('rows', 0):,}"}
-    if notes.get("device"):
-        told["Device"] = str(notes["device"])
+    told |= encoder_facts(notes)
     if levels:
         told["Fine-tuning"] = duration(_seconds(notes, levels))
     return told
+
+
+def encoder_facts(notes: Mapping[str, Any]) -> dict[str, str]:
+    """What was started from, and where it was trained, as far as the stage said."""
+    told = {"Encoder": notes.get("encoder"), "Device": notes.get("device")}
+    return {name: str(value) for name, value in told.items() if value}
 
 
 def _seconds(notes: Mapping[str, Any], levels: Sequence[Mapping[str, Any]]) -> float:

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from xmcspark.report.data import ReportData
+from xmcspark.report.fine_tuning_section import encoder_facts
 from xmcspark.report.markup import NOTHING, Section, duration, facts, paragraph, percent, section, size, table
 
 
@@ -23,7 +24,7 @@ def label_vectors(data: ReportData) -> Section | None:
             "which compares with label texts, by the classifier, which has a vector of each label, or by the sum of "
             "both."
         ),
-        facts(_facts(searched)),
+        facts(_facts(searched) | encoder_facts(data.notes("encode"))),
         table(
             "What was trained, on pools of labels",
             ["task", "steps", "time", "loss", "labels of a pool", "positives of a text", "P@1 held out"],

@@ -69,7 +69,7 @@ class Progress:
             parts.append(f"{done}/{total} tasks")
         if text := _said.get(self._stage):
             parts.append(text)
-        parts.append(f"{time.monotonic() - self._started:.0f} s")
+        parts.append(f"{time.monotonic() - self._started:.0f} s so far")
         return ": ".join([parts[0], ", ".join(parts[1:])])
 
     def _tasks(self) -> tuple[int, int]:
