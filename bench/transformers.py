@@ -68,7 +68,8 @@ class Runner:
         place = self.folder(asked) / "facts.json"
         if not place.exists():
             return False
-        made, wanted = json.loads(place.read_text())["asked"], json.loads(json.dumps(asdict(asked)))
+        made = asdict(Asked(**json.loads(place.read_text())["asked"]))  # with what came to be asked since
+        made, wanted = (json.loads(json.dumps(one)) for one in (made, asdict(asked)))
         if made != wanted:
             unlike = [key for key in wanted if made.get(key) != wanted[key]]
             told = "; ".join(f"{key} {made.get(key)}, not {wanted[key]}" for key in unlike)
@@ -245,6 +246,8 @@ def main(arguments: list[str] | None = None) -> int:
         wanted = [asked for asked in wanted if asked.name in options.only.split(",")]
     if options.seeds:
         wanted = [asked for asked in wanted if str(asked.seed) in options.seeds.split(",")]
+        if not wanted:
+            parser.error(f"--seeds {options.seeds}: none of the rows has one of these seeds")
     if options.rows:
         wanted = [replace(asked, rows=options.rows) for asked in wanted]
     if options.curve:

@@ -43,9 +43,10 @@ def refresh(spark: SparkSession, config: Config) -> Run:
     except RefusedError as error:
         try:
             report = write_findings(spark, config, run, base, outcomes, started, str(error))
-            _print_overview(run, outcomes, report)
         except Exception:  # that the run was refused matters more, and a scheduler must hear it
             log.exception("the report of the refused run could not be written")
+        else:
+            _print_overview(run, outcomes, report)
         raise
     report = write_findings(spark, config, run, base, outcomes, started)
     _print_overview(run, outcomes, report)
@@ -109,7 +110,7 @@ def _print_overview(run: Run, outcomes: list[Outcome], report: ReportData) -> No
     print(
         f"\ntables   {place}/tables\nreport   {place}/report.html\nsummary  {place}/summary.json\n"
         f"bundle   {place}/bundle\n{_served(report, root)}\n"
-        f"Next: {_next_step(run)}\n"
+        f"Next: {_next_step(run, refused=report.refusal is not None)}\n"
         "or ask the run in SQL (docs/cookbook.md):\n"
         f"  ./spark-submit.sh sql --root {root} --run {run.id}"
     )
@@ -125,9 +126,11 @@ def _served(report: ReportData, root: str) -> str:
     )
 
 
-def _next_step(run: Run) -> str:
+def _next_step(run: Run, refused: bool) -> str:
     """How to ask the model, by where it is and whether it is whole."""
     bundle = run.folder("bundle")
+    if refused:
+        return "the run was refused, for the reasons below; the report has more"
     if not run.fs.exists(joined(bundle, MANIFEST)):  # which publish writes
         return (
             "the run is not published, and its model can be opened only then:\n"

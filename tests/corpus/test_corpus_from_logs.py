@@ -69,6 +69,7 @@ def test_queries_become_instances_and_clicked_items_their_labels(make_run):
     notes = context.notes
     assert (notes["texts_cut"], notes["queries_without_matches"], notes["pairs_not_above_0"]) == (1, 1, 2)
     assert (notes["train_rows_dropped"], notes["test_rows_dropped"]) == (1, 1)
+    assert (notes["train_rows_untrained"], notes["test_rows_untrained"]) == (0, 1), "one led to no label"
     assert notes["max_relevance"] == 8
 
 

@@ -48,6 +48,7 @@ def test_rows_keep_their_ids_texts_and_label_numbers(make_context, given, tmp_pa
     assert notes["most_positives"] == 3
     assert (notes["train_instances"], notes["train_pairs"], notes["train_rows_dropped"]) == (3, 5, 1)
     assert (notes["test_instances"], notes["test_pairs"], notes["test_rows_dropped"]) == (1, 1, 1)
+    assert (notes["train_rows_untrained"], notes["test_rows_untrained"]) == (0, 1), "one has no label"
     assert notes["train_pairs_repeated"] == 1
 
 

@@ -32,14 +32,13 @@ def test_warnings_come_first_and_say_what_to_do():
 
 def test_instances_whose_labels_are_not_trained_are_told_apart_from_those_without_labels():
     notes = {"test_rows_read": 60, "test_rows_dropped": 16, "test_rows_without_labels": 2}
+    notes |= {"test_rows_with_labels": 58, "test_rows_untrained": 14}
     texts = [one.text for one in findings({"corpus": notes})]
-    assert texts[0].startswith("14 of 60 test instances have no label that is trained, and were left out")
+    assert texts[0].startswith("14 of 58 test instances have no label that is trained: metrics leave out")
     assert texts[1].startswith("2 test rows without labels")
-    [found] = findings({"corpus": {"train_rows_read": 9, "train_rows_dropped": 1}})
+    [found] = findings({"corpus": {"train_rows_with_labels": 9, "train_rows_untrained": 1}})
     assert "corpus.min_label_count" in found.text
-    assert findings({"corpus": {"test_rows_dropped": 2, "test_rows_without_labels": 2}})[0].text.startswith(
-        "2 test"
-    )
+    assert findings({"corpus": {"train_rows_dropped": 9, "train_rows_untrained": 0}}) == []
 
 
 def test_records_in_quarantine_are_added_up_over_the_days():

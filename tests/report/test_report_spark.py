@@ -166,7 +166,7 @@ def test_drift_is_against_the_run_that_was_served_when_this_one_came(make_contex
     assert (pruned.run, pruned.metrics, pruned.counts, pruned.profile) == ("old", (), {}, None)
 
 
-def test_a_run_that_the_gates_refuse_has_a_report_that_says_so(make_context, monkeypatch):
+def test_a_run_that_the_gates_refuse_has_a_report_that_says_so(make_context, monkeypatch, capsys):
     from xmcspark import refresh_spark
 
     context = make_context(None)
@@ -186,6 +186,9 @@ def test_a_run_that_the_gates_refuse_has_a_report_that_says_so(make_context, mon
             refresh_spark.refresh(context.spark, context.config)
     with pytest.raises(RefusedError):
         refresh_spark.refresh(context.spark, context.config)
+    printed = capsys.readouterr().out
+    assert "50.00" in printed, "people look at the numbers of a run that was refused"
+    assert "Next: the run was refused" in printed
     page = context.fs.read_text(f"{context.run.uri}/report.html")
     assert "P@1 fell by &lt;0.3&gt;" in page
     summary = json.loads(context.fs.read_text(f"{context.run.uri}/summary.json"))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,15 +73,34 @@ def test_functions_of_what_is_no_bundle_are_refused(spark, tmp_path):
         register_functions(spark.newSession(), str(tmp_path))
 
 
-def test_a_model_is_served_as_it_was_evaluated_whatever_publish_is_given(spark, copied):
-    """An experiment that is published later, by a command with another configuration than it was made with."""
+@pytest.fixture
+def unpublished(copied):
+    """The run before it was published; what its manifest had, and the day it is of."""
     bundle = Path(copied.fs.local_path(copied.folder("bundle")))
     evaluated, day = read_manifest(bundle)["settings"], published(copied.fs, copied.root).facts["date"]
     copied.fs.delete(f"{copied.root}/published")
     copied.forget("publish")
     (bundle / "manifest.json").unlink()
+    return copied, evaluated, day
+
+
+def test_a_model_is_served_as_it_was_evaluated_whatever_publish_is_given(spark, unpublished):
+    """An experiment that is published later, by a command with another configuration than it was made with."""
+    run, evaluated, day = unpublished
     other = ["method=mach", "mach.aggregate=min", "predict.beam=3", "predict.top_k=7", "run.date=2031-01-01"]
-    config = load(None, [f"run.root={copied.root}", f"run.id={copied.id}", *other])
-    run_stage(spark, config, copied, None, PUBLISH)
-    assert read_manifest(bundle)["settings"] == evaluated
-    assert published(copied.fs, copied.root).facts["date"] == day
+    config = load(None, [f"run.root={run.root}", f"run.id={run.id}", *other])
+    run_stage(spark, config, run, None, PUBLISH)
+    assert read_manifest(Path(run.fs.local_path(run.folder("bundle"))))["settings"] == evaluated
+    assert published(run.fs, run.root).facts["date"] == day
+
+
+def test_what_an_earlier_release_predicted_is_predicted_again_before_it_is_served(spark, unpublished):
+    run, *_ = unpublished
+    record = run.record("predict")
+    run.finish(replace(record, notes={k: v for k, v in record.notes.items() if k != "asked"}))
+    config = load(None, [f"run.root={run.root}", f"run.id={run.id}"])
+    with pytest.raises(
+        StoreError, match=r"predicted by an earlier release.*run predict, evaluate, then publish"
+    ):
+        run_stage(spark, config, run, None, PUBLISH)
+    assert published(run.fs, run.root) is None

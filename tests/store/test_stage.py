@@ -106,7 +106,7 @@ def test_a_published_run_is_never_written_over(place):
     run_stage(spark, config, run, None, _stage())
     publish(run.fs, run.root, Published(run.id, "2026-01-01T00:00:00+00:00", "refresh"), after=0)
     assert run_stage(spark, config, run, None, _stage()).skipped
-    with pytest.raises(StoreError, match="was published, and its settings or inputs have changed"):
+    with pytest.raises(StoreError, match="was published, and its settings, its inputs or the release"):
         run_stage(spark, config, run, None, _stage(version=2))
     assert run.find_record("corpus") is not None
 

@@ -56,10 +56,8 @@ _CHANGES: dict[str, dict[str, Any]] = {
         "unidec.enabled": True,
         "ensemble.members": 0,
         "ensemble.fusion": "normalised",
-        # There are few epochs by default: with the paper's τ of 5 nothing would be clustered or mined again. As many
-        # negatives are mined as with it.
+        # There are few epochs by default: with the paper's τ of 5 nothing would be clustered or mined again.
         "unidec.refresh_epochs": 1,
-        "unidec.mined_negatives": 30,
     },
 }
 

@@ -48,9 +48,12 @@ def make_corpus(context: Context) -> None:
             else:
                 facts = _write_keyed(context, keyed_rows(context, given))
     for split in ("train", "test"):
-        facts[f"{split}_rows_dropped"] = facts.get(f"{split}_rows_read", 0) - facts[f"{split}_instances"]
+        kept = facts[f"{split}_instances"]
+        facts[f"{split}_rows_dropped"] = facts.get(f"{split}_rows_read", 0) - kept
+        facts[f"{split}_rows_untrained"] = facts.get(f"{split}_rows_with_labels", kept) - kept
     context.note(**facts)
     _refuse_empty(context, facts)
+    _tell(facts)
 
 
 def external_state(context: Context) -> Any:
@@ -161,6 +164,9 @@ def _refuse_empty(context: Context, facts: dict[str, Any]) -> None:
                 f"none of the {read} instances of the {split} split has a label that is trained: check that its "
                 "labels are those of the training data, and corpus.min_label_count and corpus.relevance"
             )
+
+
+def _tell(facts: dict[str, Any]) -> None:
     log.info(
         "corpus: %d training and %d test instances, %d labels (%d new, %d retired)",
         facts["train_instances"],
@@ -170,11 +176,9 @@ def _refuse_empty(context: Context, facts: dict[str, Any]) -> None:
         facts["labels_retired"],
     )
     for split in ("train", "test"):
-        if gone := facts[f"{split}_rows_dropped"]:
-            read = facts.get(f"{split}_rows_read", 0)
-            log.info(
-                "corpus: %d of %d %s rows are left out: no label of theirs is trained", gone, read, split
-            )
+        if gone := facts[f"{split}_rows_untrained"]:
+            rows = facts[f"{split}_rows_with_labels"]
+            log.info("corpus: %d of %d %s rows are left out: no label is trained", gone, rows, split)
 
 
 STAGE = Stage(

@@ -105,9 +105,13 @@ def _is_rare(settings: CorpusSettings) -> Column:
 def _counts(settings: CorpusSettings) -> list[Column]:
     """For the notes. Counted after the last shuffle, where a task that is run twice counts once."""
     unmatched = F.col("n_matches") == 0
+    of_splits = {split: F.col("split") == split for split in ("train", "test")}
     counts = {
-        "train_rows_read": F.count_if(F.col("split") == "train"),
-        "test_rows_read": F.count_if(F.col("split") == "test"),
+        **{f"{split}_rows_read": F.count_if(here) for split, here in of_splits.items()},
+        **{
+            f"{split}_rows_with_labels": F.count_if(here & _is_kept(settings))
+            for split, here in of_splits.items()
+        },
         "texts_cut": F.count_if(F.col("cut")),
         "pairs_not_above_0": F.sum(F.col("pairs") - F.col("n_matches")),
         "pairs_over_the_limit": F.sum(F.col("n_matches") - F.size("refs")),

@@ -41,6 +41,7 @@ def notes_of_rows(facts: dict[str, RowFacts]) -> dict[str, int]:
     for split, seen in facts.items():
         notes |= {f"{split}_{name}": seen.counts[name] for name in COUNTED}
         notes[f"{split}_rows_read"] = seen.counts["rows"]
+        notes[f"{split}_rows_with_labels"] = seen.counts["rows_with_labels"]
     return {name: count for name, count in notes.items() if count}
 
 

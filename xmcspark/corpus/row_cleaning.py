@@ -23,7 +23,7 @@ COUNTED = (
     "texts_not_utf8",
     "texts_missing",
 )
-COUNTS = ("rows", *REFUSED, *COUNTED)
+COUNTS = ("rows", "rows_with_labels", *REFUSED, *COUNTED)
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,7 @@ def cleaned(batch: pa.RecordBatch, rules: CleaningRules, facts: RowFacts) -> Cle
     texts = _clean_texts(batch.column("text"), ids, rules, facts)
     rows, refs, relevance = _clean_pairs(batch.column("refs"), batch.column("relevance"), ids, rules, facts)
     sizes = np.bincount(rows, minlength=batch.num_rows)
+    facts.counts["rows_with_labels"] += int(np.count_nonzero(sizes))
     has = pa.array(sizes > 0)
     indptr = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
     return CleanRows(ids.fill_null("").filter(has), texts.filter(has), indptr, refs, relevance)

@@ -118,10 +118,10 @@ def length_problem(folder: Path, max_length: int, positions: int) -> str | None:
 
 
 def _weights_problem(folder: Path, names: set[str]) -> str | None:
-    if weights := sorted(name for name in names if name.endswith(".safetensors")):
-        damaged = [name for name in weights if not _is_whole(folder / name)]
-        told = f"{folder}: {', '.join(damaged)} is cut short or no file of weights: copy the model again"
-        return told if damaged else None
+    weights = (name for name in names if name.endswith(".safetensors") and not name.startswith("."))
+    if damaged := {name: _is_whole(folder / name) for name in sorted(weights)}:
+        bad = next((name for name, whole in damaged.items() if not whole), None)
+        return f"{folder}: {bad} is cut short or no file of weights: copy the model again" if bad else None
     if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in names):
         return (
             f"{folder} has pickled weights only, which can run code when they are read. Where you trust them, convert: "
@@ -142,7 +142,7 @@ def _is_whole(path: Path) -> bool:
             header = json.loads(stream.read(length))
         ends = (entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         return bool(8 + length + max(ends, default=0) == size)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         return False
 
 

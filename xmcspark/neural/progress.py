@@ -20,7 +20,7 @@ class Progress:
     task: str
     step: int  # done
     steps: int
-    loss: float  # mean of the last half minute
+    loss: float  # mean since the last half minute began
     texts_per_second: float
     seconds_left: float
 

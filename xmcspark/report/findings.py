@@ -49,11 +49,8 @@ _WARNINGS = {
     ),
 }
 _UNTRAINED = {
-    "train": ("training", "and were left out: see corpus.min_label_count"),
-    "test": (
-        "test",
-        "and were left out: metrics count neither them nor labels without training instances of others",
-    ),
+    "train": ("training", "they were left out (corpus.min_label_count)"),
+    "test": ("test", "metrics leave out these instances, and untrained labels of the others"),
 }
 _SPLITS = {"train_": "training ", "test_": "test "}
 _OVERLAP = 0.01  # of instances, as for the stage's own warning
@@ -104,13 +101,11 @@ def _ingested(notes: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _left_out(notes: Mapping[str, Any]) -> Iterator[Finding]:
-    """Instances whose labels are all unknown; those that have none are counted apart."""
     for split, (word, so) in _UNTRAINED.items():
-        gone = notes.get(f"{split}_rows_dropped", 0) - notes.get(f"{split}_rows_without_labels", 0)
-        if gone > 0:
-            read = notes.get(f"{split}_rows_read", 0)
+        if gone := notes.get(f"{split}_rows_untrained"):
+            rows = notes.get(f"{split}_rows_with_labels", 0)
             yield Finding(
-                "corpus", f"{gone:,} of {read:,} {word} instances have no label that is trained, {so}.", False
+                "corpus", f"{gone:,} of {rows:,} {word} instances have no label that is trained: {so}.", False
             )
 
 

@@ -58,8 +58,8 @@ def _document(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(
-            f"{path.parent} is not a published bundle: it has no {MANIFEST}; ./spark-submit.sh publish --run RUN makes "
-            "one of a run whose publish.enabled was false"
+            f"{path.parent} is not a published bundle: it has no {MANIFEST}; of a run whose publish.enabled was false, "
+            "./spark-submit.sh publish --run RUN --config FILE makes one and serves it"
         ) from error
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is not readable: copy the bundle again ({error})") from error

@@ -9,6 +9,7 @@ import threading
 import time
 
 from xmcspark.errors import TransientError
+from xmcspark.store.side_files import remove_copies
 
 log = logging.getLogger(__name__)
 
@@ -27,4 +28,5 @@ def _watch(parent: int, every_s: float) -> None:
     while os.getppid() == parent:
         time.sleep(every_s)
     log.error("Spark's JVM is gone: run the same command again to go on")
+    remove_copies()
     os._exit(TransientError.exit_code)  # whatever the other threads are at

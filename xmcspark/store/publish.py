@@ -48,7 +48,7 @@ def run_publish(context: Context) -> None:
             + "\nlook at its metrics; to publish it all the same, set the gate to null (or false) and run "
             + f"publish --run {run.id}"
         )
-    facts["bundle"] = _seal(context)
+    facts["bundle"] = _seal(context, _asked(context))
     write_run_manifest(run)
     number = publish(run.fs, run.root, Published(run.id, _now(), "refresh", facts), after=last)
     log.info("publication %d: run %s is served now", number, run.id)
@@ -111,7 +111,18 @@ def _facts(context: Context) -> dict[str, Any]:
     }
 
 
-def _seal(context: Context) -> str:
+def _asked(context: Context) -> dict[str, Any]:
+    """How predict asked the model: beam, scoring, members."""
+    asked: dict[str, Any] | None = context.noted("predict").get("asked")
+    if asked is None:
+        raise StoreError(
+            f"run {context.run.id} was predicted by an earlier release of xmcspark, which did not note how the model "
+            "is asked: run predict, evaluate, then publish; or refresh, which runs what is needed"
+        )
+    return asked
+
+
+def _seal(context: Context, asked: dict[str, Any]) -> str:
     """Adds what the bundle still lacks and lists all its files; the checksum of that list."""
     fs, uri = context.fs, context.run.folder("bundle")
     folder = local_copy(fs, uri)
@@ -120,7 +131,7 @@ def _seal(context: Context) -> str:
     for hidden in folder.rglob(".*.crc"):  # Hadoop's, of the files it wrote; they are not part of the bundle
         hidden.unlink()
     _label_names(context).save(folder / "labels")
-    checksum = write_manifest(folder, context.noted("predict")["asked"])
+    checksum = write_manifest(folder, asked)
     if fs.local_path(uri) is None:
         fs.upload(folder / "labels", joined(uri, "labels"))
         fs.upload(folder / MANIFEST, joined(uri, MANIFEST))

@@ -103,8 +103,9 @@ def _check_may_run(run: Run, stage: Stage, config: Config) -> None:
     """A stage writes where it wrote before: not in a run that was published, and not from inputs that are not whole."""
     if stage.name != "publish" and run.id in (p.run for p in history(run.fs, run.root)):
         raise StoreError(
-            f"run {run.id} was published, and its settings or inputs have changed since (stage {stage.name} would run "
-            "again): what is served is never written over. Give the new run another name with --run"
+            f"run {run.id} was published, and its settings, its inputs or the release of xmcspark have changed since "
+            f"(stage {stage.name} would run again): what is served is never written over. Give the new run another "
+            "name with --run"
         )
     absent = [name for name, key in run.input_keys(stage.needed(config)).items() if key == "absent"]
     if absent:

@@ -14,6 +14,7 @@ LOSSES = ("decoupled-softmax", "supcon", "infonce", "triplet")
 REDUCTIONS = ("psl", "pol", "pal")
 SPACES = ("both", "dual", "classifier")
 SEARCHES = ("auto", "exact", "approximate")
+_TAU = 5  # the paper's: what is drawn from does not get narrower with refreshes more often
 
 
 def _are_heads(value: Any) -> bool:
@@ -75,9 +76,9 @@ class UnidecSettings:
     )
     mined_negatives: int | None = setting(
         None,
-        "Nearest labels that a query's η are drawn from; null is η · τ. The very nearest are often right, though "
-        "nobody has said so.",
-        source="paper 5, section 2.4.3: η · τ",
+        "Nearest labels that a query's η are drawn from; null is η · τ, of a τ of 5 at least. The very nearest are "
+        "often right, though nobody has said so.",
+        source="paper 5, section 2.4.3: η · τ, τ = 5",
         minimum=1,
     )
     pool_size: int | None = setting(
@@ -234,7 +235,7 @@ class UnidecSettings:
     def mined(self) -> int:
         """Negatives that are kept of each query."""
         if not self.hard_negatives or self.mined_negatives is None:
-            return self.hard_negatives * self.refresh_epochs
+            return self.hard_negatives * max(self.refresh_epochs, _TAU)
         return self.mined_negatives
 
 
