@@ -51,6 +51,13 @@ def peer_asked(options: argparse.Namespace, changes: dict[str, Any]) -> Asked:
     return replace(asked, rows=options.rows or asked.rows)
 
 
+def unlike(made: dict[str, Any], asked: Asked) -> str:
+    """What a row of the same name was made with that is not asked now; "" if nothing. What came to be asked since it
+    was made has its default."""
+    before, now = (json.loads(json.dumps(asdict(one))) for one in (Asked(**made), asked))
+    return "; ".join(f"{key} {before[key]}, not {now[key]}" for key in now if before[key] != now[key])
+
+
 class Runner:
     """Models as processes, each once."""
 
@@ -68,11 +75,7 @@ class Runner:
         place = self.folder(asked) / "facts.json"
         if not place.exists():
             return False
-        made = asdict(Asked(**json.loads(place.read_text())["asked"]))  # with what came to be asked since
-        made, wanted = (json.loads(json.dumps(one)) for one in (made, asdict(asked)))
-        if made != wanted:
-            unlike = [key for key in wanted if made.get(key) != wanted[key]]
-            told = "; ".join(f"{key} {made.get(key)}, not {wanted[key]}" for key in unlike)
+        if told := unlike(json.loads(place.read_text())["asked"], asked):
             raise InputError(f"{place.parent} was made with {told}: remove it, or give another --scratch")
         return True
 
@@ -157,6 +160,8 @@ def measure(runner: Runner, wanted: list[Asked], file: Path) -> dict[str, Any]:
     results |= {"machine": describe(), "name": Path(runner.data).name, "threads": runner.threads}
     for asked in wanted:
         done = results["rows"].get(asked.label)
+        if done is not None and (told := unlike({**done["asked"], "curve": asked.curve}, asked)):
+            raise InputError(f"{file} has a row {asked.label} with {told}: give another --json")
         if done is None or (asked.curve and "curve" not in done):
             results["rows"][asked.label] = runner.row(asked)
             file.write_text(json.dumps(results, indent=1) + "\n")

@@ -30,7 +30,7 @@ from bench.systems import ADAPTERS
 from bench.table import text_table
 from xmcspark.neural.embed import embed_texts
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.unidec.nearest import WALKS, ExactLabels, LabelIndex, NearestLabels
+from xmcspark.neural.unidec.nearest import BREADTH, NEIGHBOURS, WALKS, ExactLabels, LabelIndex, NearestLabels
 from xmcspark.neural.unidec.settings import UnidecSettings
 
 K, ALONE, BATCH = 10, 200, 1024
@@ -108,18 +108,25 @@ def libraries_beside(
     python = python_of("ann")
     folder.mkdir()
     arrays = {"labels": vectors, "sample": tuned_on, "queries": queries}
-    arrays["right"] = ExactLabels(vectors).search(queries, K)[0]
+    arrays |= {
+        f"of_{name}": ExactLabels(vectors).search(arrays[name], K)[0] for name in ("sample", "queries")
+    }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
     order = {"folder": str(folder), "recall": UnidecSettings().recall, "walks": WALKS, "k": K}
+    order |= {"neighbours": NEIGHBOURS, "breadth": BREADTH, "alone": ALONE, "batch": BATCH}
+    few = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for _ in range(repeat):
         for name in names:
-            print(f"searching with {name}", file=sys.stderr, flush=True)
-            command = [str(python), str(ADAPTERS / "run_ann.py"), json.dumps({**order, "library": name})]
-            few = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            done = subprocess.run(command, check=True, env=few, stdout=subprocess.PIPE, text=True)
-            runs[name].append(json.loads(done.stdout))
+            print(f"making and searching a graph of {name}", file=sys.stderr, flush=True)
+            found: dict[str, float] = {}
+            for what in ("make", "search"):
+                job = json.dumps({**order, "library": name})
+                command = [str(python), str(ADAPTERS / "run_ann.py"), what, job]
+                done = subprocess.run(command, check=True, env=few, stdout=subprocess.PIPE, text=True)
+                found |= json.loads(done.stdout)
+            runs[name].append(found)
     return {
         name: {key: statistics.median(run[key] for run in found) for key in found[0]}
         for name, found in runs.items()

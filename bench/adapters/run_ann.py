@@ -1,10 +1,11 @@
 """One library of approximate search, for bench.unidec_search: a graph of 16 neighbours a label, made by one thread,
-saved, opened again (mapped where the library can), and walked as far as the recall that was asked for takes on sample
-queries. Runs in the environment `ann`, so it needs numpy and the library alone.
+saved, opened by another process (mapped where the library can), and walked as far as the recall that was asked for
+takes on sample queries. Runs in the environment `ann`, so it needs numpy and the library alone.
 
-    python run_ann.py JOB
+    python run_ann.py make|search JOB
 
-JOB is JSON: library, recall, walks to try, k, and a folder with labels.npy, sample.npy, queries.npy, right.npy."""
+JOB is JSON: library, neighbours and breadth of the graph, recall, walks to try, k, queries alone, queries of a batch,
+and a folder with labels.npy, sample.npy, queries.npy and the exact answers, of_sample.npy and of_queries.npy."""
 
 import json
 import sys
@@ -13,22 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-NEIGHBOURS, BREADTH = 16, 100
-ALONE, BATCH = 200, 1024
-
 
 class Faiss:
-    maps = True
-
     def __init__(self):
         import faiss
 
         faiss.omp_set_num_threads(1)
         self._faiss = faiss
 
-    def make(self, labels, place):
-        graph = self._faiss.IndexHNSWFlat(labels.shape[1], NEIGHBOURS, self._faiss.METRIC_INNER_PRODUCT)
-        graph.hnsw.efConstruction = BREADTH
+    def make(self, labels, place, neighbours, breadth):
+        graph = self._faiss.IndexHNSWFlat(labels.shape[1], neighbours, self._faiss.METRIC_INNER_PRODUCT)
+        graph.hnsw.efConstruction = breadth
         graph.add(labels)
         self._faiss.write_index(graph, place)
 
@@ -41,11 +37,9 @@ class Faiss:
 
 
 class Hnswlib:
-    maps = False
-
-    def make(self, labels, place):
+    def make(self, labels, place, neighbours, breadth):
         graph = self._new(labels.shape[1])
-        graph.init_index(len(labels), ef_construction=BREADTH, M=NEIGHBOURS)
+        graph.init_index(len(labels), ef_construction=breadth, M=neighbours)
         graph.add_items(labels, num_threads=1)
         graph.save_index(place)
 
@@ -65,10 +59,8 @@ class Hnswlib:
 
 
 class Usearch:
-    maps = True
-
-    def make(self, labels, place):
-        graph = self._new(labels.shape[1])
+    def make(self, labels, place, neighbours, breadth):
+        graph = self._new(labels.shape[1], connectivity=neighbours, expansion_add=breadth)
         graph.add(np.arange(len(labels)), labels, threads=1)
         graph.save(place)
 
@@ -81,10 +73,10 @@ class Usearch:
         found = self._graph.search(queries, k, threads=1).keys
         return np.atleast_2d(found).astype(np.int64)
 
-    def _new(self, width):
+    def _new(self, width, **how):
         from usearch.index import Index
 
-        return Index(ndim=width, metric="ip", dtype="f32", connectivity=NEIGHBOURS, expansion_add=BREADTH)
+        return Index(ndim=width, metric="ip", dtype="f32", **how)
 
 
 LIBRARIES = {"faiss": Faiss, "hnswlib": Hnswlib, "usearch": Usearch}
@@ -101,46 +93,38 @@ def private_mb():
     return int(line.split()[1]) * 1024 / 1e6
 
 
-def exact(labels, queries, k):
-    return np.argsort(-(queries @ labels.T), axis=1, kind="stable")[:, :k]
-
-
-def measured(job):
-    folder, k = Path(job["folder"]), job["k"]
-    labels, sample, queries, right = (
-        np.load(folder / f"{name}.npy") for name in ("labels", "sample", "queries", "right")
-    )
-    library, place = LIBRARIES[job["library"]](), str(folder / f"{job['library']}.index")
+def make(job, library, place):
+    labels = np.load(Path(job["folder"]) / "labels.npy")
     started = time.perf_counter()
-    library.make(labels, place)
-    seconds = time.perf_counter() - started
-    best, width = exact(labels, sample, k), labels.shape[1]
-    del labels
+    library.make(labels, place, job["neighbours"], job["breadth"])
+    return {"make_s": time.perf_counter() - started, "file_mb": Path(place).stat().st_size / 1e6}
+
+
+def search(job, library, place):
+    names = ("sample", "queries", "of_sample", "of_queries")
+    sample, queries, best, right = (np.load(Path(job["folder"]) / f"{name}.npy") for name in names)
+    k, walks = job["k"], job["walks"]
     before = private_mb()
-    library.open(place, width)
+    library.open(place, queries.shape[1])
     opened = private_mb() - before
-    walk = next(
-        (w for w in job["walks"] if recall(library.search(sample, k, w), best) >= job["recall"]),
-        job["walks"][-1],
-    )
+    walk = next((w for w in walks if recall(library.search(sample, k, w), best) >= job["recall"]), walks[-1])
     started = time.perf_counter()
-    for query in queries[:ALONE]:
+    for query in queries[: job["alone"]]:
         library.search(query[None], k, walk)
-    alone = len(queries[:ALONE]) / (time.perf_counter() - started)
+    alone = len(queries[: job["alone"]]) / (time.perf_counter() - started)
     started = time.perf_counter()
-    found = [library.search(queries[at : at + BATCH], k, walk) for at in range(0, len(queries), BATCH)]
-    batched = len(queries) / (time.perf_counter() - started)
+    starts = range(0, len(queries), job["batch"])
+    found = [library.search(queries[at : at + job["batch"]], k, walk) for at in starts]
     return {
-        "make_s": seconds,
-        "file_mb": Path(place).stat().st_size / 1e6,
         "private_mb": opened,
-        "maps": library.maps,
         "walk": walk,
         "recall": recall(np.concatenate(found), right),
         "qps_alone": alone,
-        "qps_batched": batched,
+        "qps_batched": len(queries) / (time.perf_counter() - started),
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(measured(json.loads(sys.argv[1]))))
+    job = json.loads(sys.argv[2])
+    index = str(Path(job["folder"], f"{job['library']}.index"))
+    print(json.dumps({"make": make, "search": search}[sys.argv[1]](job, LIBRARIES[job["library"]](), index)))

@@ -26,7 +26,7 @@ _KIND, _VERSION = "index of labels", 1
 _SPARE = 8  # labels looked at beyond those asked for, so that equal scores at the end are ordered by id
 _BLOCK = 64 << 20  # bytes of vectors in work at once
 _PART = 3 << 29  # bytes of vectors of one graph: what making it holds in memory
-_NEIGHBOURS, _BREADTH = 16, 100  # of a label in the graph; labels kept in sight while it is made
+NEIGHBOURS, BREADTH = 16, 100  # of a label in the graph; labels kept in sight while it is made
 WALKS = tuple(2**power for power in range(4, 12))  # labels kept in sight while searching: what is tried
 _SAMPLE = 512  # queries that recall is measured on
 
@@ -130,8 +130,8 @@ class NearestLabels:
 
         def make(number: int) -> None:
             faiss.omp_set_num_threads(1)  # several threads on one graph make another one each time
-            graph = faiss.IndexHNSWFlat(vectors.shape[1], _NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
-            graph.hnsw.efConstruction = _BREADTH
+            graph = faiss.IndexHNSWFlat(vectors.shape[1], NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
+            graph.hnsw.efConstruction = BREADTH
             graph.add(np.ascontiguousarray(vectors[first[number] : first[number + 1]], np.float32))
             partial = folder / f"part-{number}.partial"
             faiss.write_index(graph, str(partial))
