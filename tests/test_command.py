@@ -109,3 +109,4 @@ def test_the_next_step_after_a_refresh_is_one_that_works():
     unpublished = _next_step(Run(Files(True), "/data", "r"))
     assert "publish --run r --set publish.enabled=true" in unpublished
     assert "load" not in unpublished
+    assert "publish --run" not in _next_step(Run(Files(True), "/data", "r"), refused=True)

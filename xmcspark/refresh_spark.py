@@ -126,7 +126,7 @@ def _served(report: ReportData, root: str) -> str:
     )
 
 
-def _next_step(run: Run, refused: bool) -> str:
+def _next_step(run: Run, refused: bool = False) -> str:
     """How to ask the model, by where it is and whether it is whole."""
     bundle = run.folder("bundle")
     if refused:

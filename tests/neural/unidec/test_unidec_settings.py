@@ -18,6 +18,7 @@ def test_defaults_are_those_of_the_paper():
     assert (found.dual_share, found.classifier_share, found.share) == (0.5, 0.5, 0.5)
     assert (found.head_learning_rate, found.table_learning_rate) == (2e-4, 1e-3)
     assert found.mined == 30
+    assert [UnidecSettings(refresh_epochs=tau).mined for tau in (1, 7)] == [30, 42]
     assert replace(found, refresh_epochs=1, mined_negatives=40).mined == 40
     assert replace(found, hard_negatives=0, mined_negatives=40).mined == 0
 

@@ -199,7 +199,7 @@ def test_an_instance_that_counts_nothing_changes_nothing(make_task, tiny_encoder
 
 
 def test_every_instance_is_trained_once_an_epoch_and_clusters_change_with_refreshes(make_task, tiny_encoder):
-    task = make_task(replace(SMALL, refresh_epochs=2))
+    task = make_task(replace(SMALL, refresh_epochs=2, mined_negatives=4))
     steps = task.steps_per_epoch
     epochs = [[task.batch(epoch * steps + at) for at in range(steps)] for epoch in range(3)]
     for batches in epochs:
