@@ -9,6 +9,7 @@ import pytest
 from bench import transformers, transformers_ensembles, transformers_report
 from bench.transformers_steps import Asked
 from bench.transformers_studies import STUDIES, SUBSET_LENGTH
+from xmcspark.errors import InputError
 from xmcspark.matchers.predictions import Predictions
 
 METRICS = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "R@10")
@@ -240,12 +241,14 @@ def test_a_row_without_the_curve_asked_for_is_measured_again(tmp_path):
 
         def row(self, asked):
             self.asked.append(asked.curve)
-            return {"curve": []} if asked.curve else {}
+            return {"asked": asdict(asked), **({"curve": []} if asked.curve else {})}
 
     runner, file = Runner(), tmp_path / "found.json"
     for curve in (False, False, True, True, False):
         transformers.measure(runner, [Asked("XR-Transformer", curve=curve)], file)
     assert runner.asked == [False, True]
+    with pytest.raises(InputError, match=r"has a row XR-Transformer, seed 0 with rows 0, not 10: .*--json"):
+        transformers.measure(runner, [Asked("XR-Transformer", rows=10)], file)
 
 
 def test_a_section_says_how_and_when_its_rows_were_trained(headline):
