@@ -118,10 +118,11 @@ def length_problem(folder: Path, max_length: int, positions: int) -> str | None:
 
 
 def _weights_problem(folder: Path, names: set[str]) -> str | None:
-    weights = (name for name in names if name.endswith(".safetensors") and not name.startswith("."))
-    if damaged := {name: _is_whole(folder / name) for name in sorted(weights)}:
-        bad = next((name for name, whole in damaged.items() if not whole), None)
-        return f"{folder}: {bad} is cut short or no file of weights: copy the model again" if bad else None
+    weights = sorted(name for name in names if name.endswith(".safetensors") and not name.startswith("."))
+    if weights:
+        damaged = next((name for name in weights if not _is_whole(folder / name)), None)
+        told = f"{folder}: {damaged} is cut short or no file of weights: copy the model again"
+        return None if damaged is None else told
     if any(name.endswith((".bin", ".pt", ".pth", ".ckpt")) for name in names):
         return (
             f"{folder} has pickled weights only, which can run code when they are read. Where you trust them, convert: "
