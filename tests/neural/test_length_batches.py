@@ -1,11 +1,14 @@
-"""Batches cover every row once, in an order that follows from seed and epoch alone, with little padding."""
+"""Batches cover every row once, in an order that follows from seed and epoch alone, with little padding; forward passes
+are cut where that is cheapest."""
+
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xmcspark.neural.length_batches import EpochBatches, length_batches
+from xmcspark.neural.length_batches import EpochBatches, forward_passes, length_batches
 
 
 @given(
@@ -56,3 +59,35 @@ def test_steps_go_through_one_epoch_after_the_other():
 @pytest.mark.parametrize("rows", [0, 1])
 def test_few_rows_make_few_batches(rows):
     assert len(length_batches(np.ones(rows, np.int32), 4, 0, 0)) == rows
+
+
+@given(
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    most=st.integers(1, 9),
+    overhead=st.integers(0, 40),
+)
+def test_passes_hold_every_text_once_from_short_to_long_and_none_is_too_large(lengths, most, overhead):
+    passes = forward_passes(np.array(lengths), most, overhead)
+    assert sorted(np.concatenate(passes).tolist()) == list(range(len(lengths)))
+    assert np.all(np.diff(np.array(lengths)[np.concatenate(passes)]) >= 0)
+    assert all(1 <= len(places) <= most for places in passes)
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), overhead=st.integers(0, 40))
+def test_passes_cost_as_little_as_any_cut_would(lengths, overhead):
+    ordered = sorted(lengths)
+
+    def cost(cuts):
+        parts = zip((0, *cuts), (*cuts, len(ordered)), strict=True)
+        return sum((end - start) * ordered[end - 1] + overhead for start, end in parts)
+
+    every = range(len(ordered))
+    best = min(cost(cuts) for count in every for cuts in combinations(every[1:], count))
+    passes = forward_passes(np.array(lengths), len(lengths), overhead)
+    assert cost(np.cumsum([len(places) for places in passes])[:-1].tolist()) == best
+
+
+def test_a_pass_that_costs_much_is_not_cut_and_one_that_costs_nothing_is_cut_at_each_length():
+    lengths = np.array([5, 1, 3, 1, 5])
+    assert [places.tolist() for places in forward_passes(lengths, 9, 1000)] == [[1, 3, 2, 0, 4]]
+    assert [places.tolist() for places in forward_passes(lengths, 9, 0)] == [[1, 3], [2], [0, 4]]

@@ -147,8 +147,12 @@ class TextEncoder(torch.nn.Module):
         return [ids or self._nothing for ids in found["input_ids"]]
 
     def train_words(self, wanted: bool) -> None:
-        """Whether training moves the vectors of words, or only what lies above them."""
-        self.model.get_input_embeddings().weight.requires_grad_(wanted)
+        """Whether training moves the vectors of words, or only what lies above them. Their gradients are sparse where
+        they can be: each forward pass would else add a table as large as the vocabulary."""
+        words = self.model.get_input_embeddings()
+        words.weight.requires_grad_(wanted)
+        if type(words) is torch.nn.Embedding and not words.scale_grad_by_freq:
+            words.sparse = True
 
     def embed_one(self, text: str) -> np.ndarray:
         """float32 [width]: a single text, for serving. Nothing is dropped, whatever mode the encoder is in."""

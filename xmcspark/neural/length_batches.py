@@ -1,5 +1,5 @@
-"""Batches of texts of like length, so that little is padded. Decides their order: random, and a function of seed and
-epoch alone."""
+"""Texts of like length together, so that little is padded: as batches, whose order is random and a function of seed and
+epoch alone, or, of a batch that is given, as the forward passes it is cut into."""
 
 from __future__ import annotations
 
@@ -21,6 +21,28 @@ def length_batches(lengths: np.ndarray, size: int, seed: int, epoch: int) -> lis
         group = group[np.argsort(lengths[group], kind="stable")]
         batches += [group[at : at + size] for at in range(0, len(group), size)]
     return [batches[place] for place in rng.permutation(len(batches))]
+
+
+def forward_passes(lengths: np.ndarray, most: int, overhead: int) -> list[np.ndarray]:
+    """Places (int64) of each pass over a batch, from short texts to long: cut where padding and passes cost least in
+    all, if a pass costs as much by itself as `overhead` tokens; at most `most` texts each. The cheapest cuts lie where
+    lengths change, so the cheapest way to the end of each length is found, one after the other."""
+    order = np.argsort(lengths, kind="stable")
+    longest, counts = np.unique(lengths, return_counts=True)
+    ends = np.concatenate([[0], np.cumsum(counts)])  # texts up to each length
+    costs = np.zeros(len(ends), np.int64)
+    begins = np.zeros(len(ends), np.int64)  # of the last pass on the cheapest way
+    for end in range(1, len(ends)):
+        ways = costs[:end] + (ends[end] - ends[:end]) * longest[end - 1] + overhead
+        begins[end] = np.argmin(ways)
+        costs[end] = ways[begins[end]]
+    passes: list[np.ndarray] = []
+    end = len(ends) - 1
+    while end > 0:
+        texts = order[ends[begins[end]] : ends[end]]
+        passes[:0] = np.array_split(texts, -(-len(texts) // most))
+        end = int(begins[end])
+    return passes
 
 
 class EpochBatches:

@@ -18,6 +18,7 @@ from xmcspark.neural.memory import advice_about_memory
 from xmcspark.neural.optimizer import (
     LossScale,
     clipping,
+    fill_gradients,
     gradient_norm,
     make_optimizer,
     module_tensors,
@@ -97,6 +98,7 @@ class TrainingStep:
         return int(hashed(stream, number * self._processes.world + self._processes.rank)[0] >> np.uint64(1))
 
     def _apply(self, step: int) -> None:
+        fill_gradients(self._weights)
         self._add_gradients()
         scale = 1 / self.loss_scale.factor
         norm = gradient_norm(self._weights) * scale
