@@ -23,7 +23,10 @@ ENSEMBLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "XR-Transformer and X-Transformer": (("XR-Transformer", "X-Transformer"), False),
     "XR-Transformer and frozen": (("XR-Transformer", "frozen"), False),
     "frozen and XR-Linear": (("frozen", "XR-Linear"), False),
-    "UniDEC and XR-Linear": (("UniDEC", "XR-Linear"), False),
+    **{
+        f"UniDEC and {tree}": (("UniDEC", tree), False)
+        for tree in ("XR-Linear", "XR-Linear TFN+MAN", "XR-Linear TFN+MAN Gandalf")
+    },
 }
 
 

@@ -102,6 +102,8 @@ def ablations(changes: Changes) -> Iterator[Asked]:
 
 def unidec(changes: Changes) -> Iterator[Asked]:
     yield Asked("XR-Linear", "xr-linear")
+    yield Asked("XR-Linear TFN+MAN", "xr-linear", WIDER)
+    yield Asked("XR-Linear TFN+MAN Gandalf", "xr-linear", WIDER, gandalf=True)
     yield _zero_shot(_unidec("untrained", changes, heads=["dual"], **{"encoder.epochs": 0.0}))
     yield _zero_shot(_unidec("DePSL", changes, heads=["dual"]))
     yield _unidec("classifier", changes, heads=["classifier"])
@@ -139,6 +141,11 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
         own = _unidec(name, changes, heads=dual, batch_size=queries, pool_size=labels)
         yield replace(own, rows=SUBSET)
 
+
+_BOTH_HEADS = (
+    Direction("both heads, not the dual one alone (paper 5, table 2.2)", "UniDEC", "DePSL"),
+    Direction("both heads, not the classifier alone (paper 5, table 2.2)", "UniDEC", "classifier"),
+)
 
 STUDIES = {
     "headline": Study(
@@ -202,12 +209,11 @@ STUDIES = {
             ),
         ),
     ),
-    "unidec": Study(unidec),
+    "unidec": Study(unidec, (*_BOTH_HEADS, Direction("trained, not as it is", "UniDEC", "untrained"))),
     "unidec-ablations": Study(
         unidec_ablations,
         (
-            Direction("both heads, not the dual one alone (paper 5, table 2.2)", "UniDEC", "DePSL"),
-            Direction("both heads, not the classifier alone (paper 5, table 2.2)", "UniDEC", "classifier"),
+            *_BOTH_HEADS,
             Direction("decoupled softmax, not SupCon (paper 5, table 2.4)", "DePSL", "DePSL SupCon"),
             Direction(
                 "hard negatives in pools of the same size: P up, PSP down (paper 5, table 2.5)",
