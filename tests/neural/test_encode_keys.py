@@ -50,5 +50,8 @@ def test_unidec_has_a_batch_size_of_its_own(key_of):
 
 @pytest.mark.parametrize("method", ["xr-transformer", "x-transformer", "unidec"])
 def test_where_and_how_torch_works_makes_no_other_model(key_of, method):
-    layout = ("encoder.device=cpu", "encoder.embed_batch=8", "encoder.checkpoint_every=5")
+    layout = (
+        *("encoder.device=cpu", "encoder.embed_batch=8"),
+        *("encoder.checkpoint_every=5", "encoder.checkpoint_minutes=1"),
+    )
     assert key_of(method, *layout, "unidec.recompute=true", "unidec.texts_at_once=4") == key_of(method)

@@ -95,6 +95,15 @@ def test_a_killed_run_ends_as_if_it_had_not_been_killed(runs, mapped, accumulate
     assert (again.loss, again.first_loss) == (whole.loss, whole.first_loss)
 
 
+def test_a_checkpoint_is_due_after_minutes_as_well_as_after_steps(runs):
+    seldom = {"checkpoint_every": 1000}
+    for name, minutes, resumed in (("slow", 1e-9, 5), ("quick", 1000.0, None)):
+        how = {"settings": {**seldom, "checkpoint_minutes": minutes}}
+        with pytest.raises(KeyboardInterrupt):
+            runs.run(name, die_at=5, **how)
+        assert runs.run(name, **how)[0].resumed_at == resumed
+
+
 EARLY_STOP: dict[str, Any] = {
     "steps": 20,
     "values": [0.1, 0.1, 0.2, 0.3, 0.3, 0.2, 0.1, 0.3, 0.0, 0.9],

@@ -129,7 +129,10 @@ class _Loop:
         self._evaluations: list[tuple[int, float]] = []
         self._losses: deque[float] = deque(maxlen=_RECENT)
         self._first_losses: list[float] = []
-        self._written = 0  # step of the newest checkpoint
+        self._written, self._written_at = (
+            0,
+            time.monotonic(),
+        )  # step of the newest checkpoint, and when it was
         self._seconds, self._began = 0.0, time.monotonic()  # of earlier runs, and when this one began
 
     def run(self) -> FineTuned:
@@ -155,11 +158,17 @@ class _Loop:
             meter.step_done(self._step, loss, texts)
             if settings.evaluate_every and self._step % settings.evaluate_every == 0:
                 self._evaluate()
-            if self._step - self._written >= settings.checkpoint_every:
+            if self._is_due():
                 self._write()
         if not self._evaluations or self._evaluations[-1][0] != self._step:
             self._evaluate()
         self._set_mode(training=False)
+
+    def _is_due(self) -> bool:
+        """Whether a checkpoint is: in all processes or in none, though their clocks differ."""
+        minutes = (time.monotonic() - self._written_at) / 60
+        late = bool(self._processes.broadcast(minutes >= self._settings.checkpoint_minutes))
+        return late or self._step - self._written >= self._settings.checkpoint_every
 
     def _evaluate(self) -> None:
         self._set_mode(training=False)
@@ -248,7 +257,7 @@ class _Loop:
         """A checkpoint of now; older ones go, but for that of the best step."""
         if self._checkpoints is None or (self._written == self._step and self._step and not finished):
             return
-        self._written = self._step
+        self._written, self._written_at = self._step, time.monotonic()
         best = [self._best_step()] if self._settings.patience else []
         kept = [] if finished else [self._step, *best]
         if self._processes.rank == 0:

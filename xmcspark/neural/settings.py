@@ -15,7 +15,7 @@ DEVICES = ("auto", "cpu", "cuda")
 INDEXERS = ("pifa-tfidf", "pifa-neural", "text-emb")
 # Of the encoder: where and how torch works, not what it learns. How a step is cut counts as what it adds up to.
 LAYOUT_KEYS = (
-    *("enabled", "device", "checkpoint_every", "embed_batch"),
+    *("enabled", "device", "checkpoint_every", "checkpoint_minutes", "embed_batch"),
     *("batch_size", "accumulate", "processes"),
 )
 # Of X-Transformer: what its rankers read and how clusters are found has nothing to do with the encoder.
@@ -114,6 +114,9 @@ class EncoderSettings:
     )
     checkpoint_every: int = setting(
         200, "Steps between checkpoints, from which a killed run goes on.", minimum=1
+    )
+    checkpoint_minutes: float = setting(
+        10.0, "Minutes after which there is a checkpoint in any case: what a kill costs at most.", above=0
     )
     embed_batch: int = setting(64, "Texts of one forward pass where nothing is trained.", minimum=1)
 
