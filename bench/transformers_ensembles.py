@@ -24,7 +24,8 @@ ENSEMBLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "XR-Transformer and frozen": (("XR-Transformer", "frozen"), False),
     "frozen and XR-Linear": (("frozen", "XR-Linear"), False),
     **{
-        f"UniDEC and {tree}": (("UniDEC", tree), False)
+        f"{vectors} and {tree}": ((vectors, tree), False)
+        for vectors in ("UniDEC", "UniDEC pick all")
         for tree in ("XR-Linear", "XR-Linear TFN+MAN", "XR-Linear TFN+MAN Gandalf")
     },
 }

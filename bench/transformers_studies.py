@@ -16,6 +16,8 @@ QUERIES, POOL = (
     192,
 )  # of a batch of UniDEC, with and without hard negatives: 157 steps an epoch of the subset
 SIZES = ((16, 48), (64, 96), (64, 384), (256, 768))  # other batches and pools (paper 5, table 2.3)
+# Every label of the classifier competes in every step; pools of label texts are as large as the others.
+PICK_ALL = {"reduction": "pal", "pool_size": None, "hard_negatives": 1, "bce": 0.0}
 CLUSTERS = (2048, 64)  # of labels, to fine-tune on once: of about 5 labels each, or of 170
 ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
@@ -108,6 +110,7 @@ def unidec(changes: Changes) -> Iterator[Asked]:
     yield _zero_shot(_unidec("DePSL", changes, heads=["dual"]))
     yield _unidec("classifier", changes, heads=["classifier"])
     yield _unidec("UniDEC", changes)
+    yield _unidec("UniDEC pick all", changes, **PICK_ALL)
     yield replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True)
 
 
@@ -131,6 +134,7 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
             _unidec(
                 "classifier pick all", changes, heads=classifier, reduction="pal", pool_size=None, bce=0.0
             ),
+            _unidec("UniDEC pick all", changes, **PICK_ALL),
             # Made instances join when the classifier does, as the paper has it.
             _unidec("UniDEC extended", changes, extend=0.5),
             replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True),
@@ -146,6 +150,7 @@ _BOTH_HEADS = (
     Direction("both heads, not the dual one alone (paper 5, table 2.2)", "UniDEC", "DePSL"),
     Direction("both heads, not the classifier alone (paper 5, table 2.2)", "UniDEC", "classifier"),
 )
+_ALL_LABELS = Direction("all labels for the classifier, beside the dual head", "UniDEC pick all", "UniDEC")
 
 STUDIES = {
     "headline": Study(
@@ -209,7 +214,9 @@ STUDIES = {
             ),
         ),
     ),
-    "unidec": Study(unidec, (*_BOTH_HEADS, Direction("trained, not as it is", "UniDEC", "untrained"))),
+    "unidec": Study(
+        unidec, (*_BOTH_HEADS, _ALL_LABELS, Direction("trained, not as it is", "UniDEC", "untrained"))
+    ),
     "unidec-ablations": Study(
         unidec_ablations,
         (
@@ -244,6 +251,7 @@ STUDIES = {
                 "classifier pick all",
                 "classifier without BCE",
             ),
+            _ALL_LABELS,
             Direction("Gandalf (paper 5, chapter 1)", "UniDEC Gandalf", "UniDEC extended"),
             Direction("trained, not as it is", "DePSL", "untrained"),
         ),
