@@ -35,8 +35,9 @@ def refreshed(data: UnidecData, encoder: TextEncoder, batch: int, threads: int, 
     """Batches and negatives of the first epochs, with the default τ."""
     settings = UnidecSettings(batch_size=batch, hard_negatives=max(NEGATIVES))
     head = DualHead(encoder.width, settings.dual_width, 0.0, settings.temperature, False, 0)
-    rows, scratch = data.rows_with_labels(), work / "scratch"
-    refresher = Refresher(data, rows, Heads(head), None, settings, Embedder(), 0, threads, scratch)
+    trained = (data.rows_with_labels(), data.trained_labels)
+    heads, scratch = Heads(head), work / "scratch"
+    refresher = Refresher(data, *trained, heads, None, settings, Embedder(), 0, threads, scratch)
     refresher.write(work / "refresh", encoder, 0)
     return Refresh.open(work / "refresh")
 

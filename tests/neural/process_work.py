@@ -71,7 +71,7 @@ def table_after_steps(processes: Processes, folder: Path | None) -> np.ndarray:
 def trained(model: Path, folder: Path, processes: Processes, **how: Any) -> dict[str, np.ndarray]:
     """All weights after fine-tuning, with the checkpoints where the first process alone sees them."""
     encoder = open_tiny(model)
-    task = make_task(folder / f"rank-{processes.rank}", encoder, mapped=True, size=STEP_ROWS, **how)
+    task = make_task(folder / f"rank-{processes.rank}", encoder, mapped=True, step_rows=STEP_ROWS, **how)
     settings = EncoderSettings(batch_size=STEP_ROWS // processes.world, checkpoint_every=2)
     checkpoints = Checkpoints(folder / f"seen-by-{processes.rank}", {})
     tuned = fine_tune(encoder, task, settings, seed=1, processes=processes, checkpoints=checkpoints)

@@ -50,7 +50,7 @@ class Runs:
         settings = {**SETTINGS, **how.pop("settings", {})}
         encoder = open_tiny(self.model, dropout=settings["dropout"])
         size = settings["batch_size"] * settings.get("accumulate", 1)
-        task = make_task(self.folder / where, encoder, mapped=mapped, size=size, **how)
+        task = make_task(self.folder / where, encoder, mapped=mapped, step_rows=size, **how)
         checkpoints = Checkpoints(self.folder / where / "checkpoints", {"data": "d1"}) if resume else None
         tuned = fine_tune(
             encoder,
@@ -207,7 +207,7 @@ def test_another_seed_drops_other_values(tiny_folder, tmp_path):
     found = []
     for seed in (1, 1, 2):
         encoder = open_tiny(tiny_folder, dropout=0.3)
-        task = make_task(tmp_path, encoder, size=8, steps=2)
+        task = make_task(tmp_path, encoder, step_rows=8, steps=2)
         fine_tune(encoder, task, EncoderSettings(batch_size=8), seed=seed)
         found.append(weights_of(encoder, task))
     assert same(found[0], found[1])
@@ -324,7 +324,7 @@ def test_the_log_tells_of_device_loss_and_time_but_never_of_texts(runs, caplog):
 
 def test_progress_is_reported(tiny_encoder, tmp_path):
     told = []
-    task = make_task(tmp_path, tiny_encoder, size=8, steps=3)
+    task = make_task(tmp_path, tiny_encoder, step_rows=8, steps=3)
     fine_tune(tiny_encoder, task, EncoderSettings(batch_size=8), seed=1, report=told.append)
     assert (told[-1].step, told[-1].steps, told[-1].seconds_left) == (3, 3, 0)
     assert told[-1].texts_per_second > 0

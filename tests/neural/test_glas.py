@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from xmcspark.errors import InputError
 from xmcspark.labels.cooccurrence import counted_neighbours
-from xmcspark.neural.glas import glas_penalty, glas_targets
+from xmcspark.neural import glas
+from xmcspark.neural.glas import batch_penalty, glas_penalty, glas_targets
 from xmcspark.sparse.csr import as_csr
 
 
@@ -65,3 +66,15 @@ def test_labels_out_of_order_are_refused():
     graph, _ = counted_neighbours(as_csr(sp.csr_matrix(np.ones((2, 3)))), 5)
     with pytest.raises(InputError, match="increasing"):
         glas_targets(graph, np.array([2, 0]))
+
+
+def test_of_a_large_batch_some_labels_are_compared(monkeypatch):
+    rng = np.random.default_rng(1)
+    graph, _ = counted_neighbours(as_csr(sp.csr_matrix((rng.random((20, 9)) < 0.4) * 1.0)), 100)
+    labels, weights = np.arange(9), torch.from_numpy(rng.normal(size=(9, 3)).astype(np.float32))
+    every = glas_penalty(weights, torch.from_numpy(glas_targets(graph, labels)))
+    torch.testing.assert_close(batch_penalty(graph, labels, weights), every)
+    monkeypatch.setattr(glas, "_MOST", 3)
+    some = [0, 4, 8]
+    expected = glas_penalty(weights[some], torch.from_numpy(glas_targets(graph, labels[some])))
+    torch.testing.assert_close(batch_penalty(graph, labels, weights), expected)

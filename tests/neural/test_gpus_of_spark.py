@@ -10,7 +10,7 @@ from xmcspark.errors import ConfigError
 from xmcspark.neural import device as device_module
 from xmcspark.neural.device import CPU
 from xmcspark.neural.distributed_spark import _on_gpus, run_on_executors
-from xmcspark.neural.embeddings_spark import _device_of_task
+from xmcspark.neural.embeddings_spark import device_of_task
 from xmcspark.neural.settings import EncoderSettings
 
 HANDED_OUT = {"spark.task.resource.gpu.amount": "1"}
@@ -19,13 +19,13 @@ HANDED_OUT = {"spark.task.resource.gpu.amount": "1"}
 def test_a_task_embeds_on_the_gpu_it_was_given_and_else_on_the_cpu(monkeypatch):
     asked = []
     monkeypatch.setattr(device_module, "chosen_device", lambda how, rank: asked.append((how.device, rank)))
-    assert _device_of_task() == CPU
+    assert device_of_task() == CPU
     given = {}
     task = SimpleNamespace(resources=lambda: given)
     monkeypatch.setattr("pyspark.TaskContext.get", lambda: task)
-    assert _device_of_task() == CPU
+    assert device_of_task() == CPU
     given["gpu"] = SimpleNamespace(addresses=["3"])
-    _device_of_task()
+    device_of_task()
     assert asked == [("cuda", 3)]
 
 

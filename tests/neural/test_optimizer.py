@@ -126,7 +126,7 @@ def test_training_in_half_precision_is_training(tiny_encoder, make_tiny, tmp_pat
     other = make_tiny()
     half = Device(torch.device("cpu"), "fp16")
     settings = EncoderSettings(batch_size=8)
-    tasks = [make_task(tmp_path / name, tiny_encoder, size=8, steps=6) for name in ("half", "full")]
+    tasks = [make_task(tmp_path / name, tiny_encoder, step_rows=8, steps=6) for name in ("half", "full")]
     tuned = fine_tune(tiny_encoder, tasks[0], settings, seed=1, device=half)
     expected = fine_tune(other, tasks[1], settings, seed=1)
     assert tuned.loss == pytest.approx(expected.loss, abs=0.02)
@@ -136,7 +136,7 @@ def test_training_in_half_precision_is_training(tiny_encoder, make_tiny, tmp_pat
 
 
 def test_a_step_that_overflows_moves_nothing(tiny_encoder, tmp_path, monkeypatch):
-    task = make_task(tmp_path, tiny_encoder, size=8, steps=2)
+    task = make_task(tmp_path, tiny_encoder, step_rows=8, steps=2)
     before = weights_of(tiny_encoder, task)
     monkeypatch.setattr("xmcspark.neural.row_table.RowTable.pending_is_finite", lambda table: False)
     fine_tune(tiny_encoder, task, EncoderSettings(), seed=1, device=Device(torch.device("cpu"), "fp16"))

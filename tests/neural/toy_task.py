@@ -36,7 +36,7 @@ class ToyTask:
     tokens: TokenStore
     labels: np.ndarray
     table: RowTable
-    size: int  # instances of a step
+    step_rows: int
     steps: int = 10
     name: str = "toy"
     values: list[float] = field(
@@ -48,7 +48,7 @@ class ToyTask:
     poison_at: int | None = None  # the step whose loss is no number
 
     def __post_init__(self) -> None:
-        self._batches = EpochBatches(self.tokens.lengths, self.size, seed=3)
+        self._batches = EpochBatches(self.tokens.lengths, self.step_rows, seed=3)
         self._step = -1
         self.kept_from = 0
 

@@ -55,20 +55,20 @@ def _embedding(
         from xmcspark.neural.device import torch_threads
         from xmcspark.neural.embed import embed_texts
 
-        device = _device_of_task()
+        device = device_of_task()
         for batch in batches:
             encoder = opened_encoder(str(folder.path()), version)
             texts = [text or "" for text in batch.column("text").to_pylist()]
             with torch_threads(threads):
                 E = embed_texts(encoder, texts, batch=batch_size, device=device)
             (rows,) = transform(iter([batch]))
-            columns = [*(rows.column(name) for name in _NAMES[:-1]), _lists(E)]
+            columns = [*(rows.column(name) for name in _NAMES[:-1]), vector_lists(E)]
             yield pa.record_batch(columns, names=_NAMES)
 
     return embedding
 
 
-def _device_of_task() -> Device:
+def device_of_task() -> Device:
     """The GPU that Spark has given this task (spark.task.resource.gpu.amount), else the CPU: tasks that take a GPU by
     themselves would share one without knowing."""
     from pyspark import TaskContext
@@ -82,7 +82,8 @@ def _device_of_task() -> Device:
     return chosen_device(EncoderSettings(device="cuda"), int(given["gpu"].addresses[0]))
 
 
-def _lists(E: np.ndarray) -> pa.Array:
+def vector_lists(E: np.ndarray) -> pa.Array:
+    """Rows of a dense matrix as lists of floats."""
     offsets = np.arange(0, E.size + 1, E.shape[1], dtype=np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(E.ravel()))
 

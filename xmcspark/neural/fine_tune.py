@@ -38,7 +38,7 @@ ORDINARY_RATES = Rates()
 _RECENT = 50  # steps whose mean loss stands for the end
 _FIRST = 10  # steps whose mean loss stands for the start
 # Settings that change what a step does. Those that only cut it otherwise (batch_size, accumulate, processes) are in the
-# identity as their product: a run that did not fit into memory may go on with smaller passes.
+# identity as the instances of a step: a run that did not fit into memory may go on with smaller passes.
 _DECISIVE = (
     *("learning_rate", "head_learning_rate", "weight_decay", "warmup", "clip", "precision"),
     *("evaluate_every", "patience", "train_words"),
@@ -99,7 +99,7 @@ def fine_tune(
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
         if checkpoints is not None:
-            checkpoints = checkpoints.of(**_identity(encoder, task, settings, rates, seed, processes))
+            checkpoints = checkpoints.of(**_identity(encoder, task, settings, rates, seed))
         elif settings.patience:  # the best weights have to be kept somewhere
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="xmcspark-best-"))
             checkpoints = Checkpoints(Path(folder), {})
@@ -298,12 +298,12 @@ def _mean(losses: Collection[float]) -> float | None:
 
 
 def _identity(
-    encoder: TextEncoder, task: Task, settings: EncoderSettings, rates: Rates, seed: int, processes: Processes
+    encoder: TextEncoder, task: Task, settings: EncoderSettings, rates: Rates, seed: int
 ) -> dict[str, Any]:
     """What a checkpoint of this task must have in common with what is trained now."""
     return {
         **{f"encoder.{name}": getattr(settings, name) for name in _DECISIVE},
-        "instances of a step": settings.batch_size * settings.accumulate * processes.world,
+        "instances of a step": task.step_rows,
         "steps": task.steps,
         "seed": seed,
         "rates": [rates.modules and list(rates.modules), rates.tables and list(rates.tables), rates.schedule],

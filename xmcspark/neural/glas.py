@@ -1,6 +1,6 @@
 """GLaS's regulariser for the torch methods (paper 5, eq. 1.8 and 1.9; Guo et al. 2019): inner products of label vectors
-should be the shares in which the labels occur together. It is taken over the label rows that a batch gathers, as if
-these were all labels, so that its cost does not follow their number."""
+should be the shares in which the labels occur together. It is taken over the label rows that a batch gathers, or some
+of them, as if these were all labels, so that its cost does not follow their number."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 
 from xmcspark.errors import InputError
 from xmcspark.labels.cooccurrence import Neighbours
+
+_MOST = 512  # labels of a batch that are compared with each other
 
 
 def glas_targets(graph: Neighbours, labels: np.ndarray) -> np.ndarray:
@@ -33,6 +35,13 @@ def glas_targets(graph: Neighbours, labels: np.ndarray) -> np.ndarray:
     shares = 0.5 * (counts / own[:, None] + counts / own[None, :])
     np.fill_diagonal(shares, 1.0)
     return shares.astype(np.float32)
+
+
+def batch_penalty(graph: Neighbours, labels: np.ndarray, weights: torch.Tensor) -> torch.Tensor:
+    """R_GLaS of the labels of a batch (increasing ids), or of some of them: it costs their number squared."""
+    some = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _MOST)).astype(np.int64))
+    targets = torch.from_numpy(glas_targets(graph, labels[some])).to(weights.device)
+    return glas_penalty(weights[torch.from_numpy(some).to(weights.device)], targets)
 
 
 def glas_penalty(weights: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

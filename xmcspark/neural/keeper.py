@@ -6,7 +6,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SECONDS = 600.0  # of training that a lost driver may cost
+# Of training between copies: a little less than between checkpoints by the clock, each of which is to be copied.
+_SECONDS = 540.0
 
 
 class Keeper:
@@ -18,9 +19,9 @@ class Keeper:
 
     def keep(self) -> None:
         """Now: a level or a task begins."""
+        self._last = time.monotonic()
         if self._keep is not None:
             self._keep()
-        self._last = time.monotonic()
 
     def keep_if_due(self) -> None:
         """A checkpoint was written."""

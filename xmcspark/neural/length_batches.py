@@ -24,25 +24,23 @@ def length_batches(lengths: np.ndarray, size: int, seed: int, epoch: int) -> lis
 
 
 def forward_passes(lengths: np.ndarray, most: int, overhead: int) -> list[np.ndarray]:
-    """Places (int64) of each pass over a batch, from short texts to long: cut where padding and passes cost least in
-    all, if a pass costs as much by itself as `overhead` tokens; at most `most` texts each. The cheapest cuts lie where
-    lengths change, so the cheapest way to the end of each length is found, one after the other."""
+    """Places (int64) of each pass over a batch, from short texts to long: at most `most` texts each, and cut where
+    padding and passes cost least in all, if a pass costs as much by itself as `overhead` tokens."""
     order = np.argsort(lengths, kind="stable")
-    longest, counts = np.unique(lengths, return_counts=True)
-    ends = np.concatenate([[0], np.cumsum(counts)])  # texts up to each length
-    costs = np.zeros(len(ends), np.int64)
-    begins = np.zeros(len(ends), np.int64)  # of the last pass on the cheapest way
-    for end in range(1, len(ends)):
-        ways = costs[:end] + (ends[end] - ends[:end]) * longest[end - 1] + overhead
-        begins[end] = np.argmin(ways)
-        costs[end] = ways[begins[end]]
-    passes: list[np.ndarray] = []
-    end = len(ends) - 1
+    longest = np.asarray(lengths, np.int64)[order]
+    costs = np.zeros(len(order) + 1, np.int64)  # of the cheapest passes over the texts before a place
+    begins = np.zeros(len(order) + 1, np.int64)  # of the last of them
+    for end in range(1, len(costs)):
+        first = max(0, end - most)
+        ways = costs[first:end] + (end - np.arange(first, end)) * longest[end - 1] + overhead
+        begins[end] = first + np.argmin(ways)
+        costs[end] = ways.min()
+    passes = []
+    end = len(order)
     while end > 0:
-        texts = order[ends[begins[end]] : ends[end]]
-        passes[:0] = np.array_split(texts, -(-len(texts) // most))
+        passes.append(order[begins[end] : end])
         end = int(begins[end])
-    return passes
+    return passes[::-1]
 
 
 class EpochBatches:

@@ -16,7 +16,7 @@ from xmcspark.labels.cooccurrence import Neighbours
 from xmcspark.matchers.targets import rows_of
 from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.glas import glas_penalty, glas_targets
+from xmcspark.neural.glas import batch_penalty
 from xmcspark.neural.length_batches import EpochBatches
 from xmcspark.neural.memory import smaller_passes
 from xmcspark.neural.resolutions import Resolution
@@ -26,8 +26,6 @@ from xmcspark.neural.shortlist import candidate_pairs
 from xmcspark.neural.training_set import TrainingSet
 from xmcspark.sparse.csr import Csr
 from xmcspark.sparse.rows import take_rows
-
-_GLAS_OUTPUTS = 512
 
 
 @dataclass(frozen=True)
@@ -87,14 +85,11 @@ class LevelTask:
         weights, bias = self.table.gathered(asked.outputs, self.device.torch)
         embeddings = encoder(self.data.tokens.batch(rows))
         loss = asked.loss(embeddings @ weights.T + bias)
-        return loss if self.graph is None else loss + self.glas * self._penalty(asked.outputs, weights)
-
-    def _penalty(self, outputs: np.ndarray, weights: Tensor) -> Tensor:
-        """R_GLaS over some of the outputs: it costs their number squared."""
-        assert self.graph is not None
-        some = np.unique(np.linspace(0, len(outputs) - 1, min(len(outputs), _GLAS_OUTPUTS)).astype(np.int64))
-        targets = torch.from_numpy(glas_targets(self.graph, outputs[some])).to(weights.device)
-        return glas_penalty(weights[torch.from_numpy(some).to(weights.device)], targets)
+        return (
+            loss
+            if self.graph is None
+            else loss + self.glas * batch_penalty(self.graph, asked.outputs, weights)
+        )
 
     def outputs_of(self, rows: np.ndarray) -> LevelOutputs:
         """The shortlisted outputs of some rows with their targets and costs."""

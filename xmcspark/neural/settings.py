@@ -74,7 +74,7 @@ class EncoderSettings:
     weight_decay: float = setting(0.01, "Of the transformer's weights (AdamW).", minimum=0)
     warmup: float = setting(
         0.1,
-        "Share of the steps in which the rate rises; then it falls to 0 in a line.",
+        "Share of the steps in which the rate rises; then it falls to 0, in a line, or as a cosine (UniDEC).",
         source="paper 3: linear warm-up",
         minimum=0,
         maximum=1,
@@ -116,7 +116,7 @@ class EncoderSettings:
         200, "Steps between checkpoints, from which a killed run goes on.", minimum=1
     )
     checkpoint_minutes: float = setting(
-        10.0, "Minutes after which there is a checkpoint in any case: what a kill costs at most.", above=0
+        10.0, "Minutes after which there is a checkpoint in any case, where steps are slow.", above=0
     )
     embed_batch: int = setting(64, "Texts of one forward pass where nothing is trained.", minimum=1)
 

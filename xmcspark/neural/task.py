@@ -27,6 +27,11 @@ class Task(Protocol):
         ...
 
     @property
+    def step_rows(self) -> int:
+        """Instances of a step, all processes and forward passes together; the last of an epoch may have fewer."""
+        ...
+
+    @property
     def tables(self) -> Sequence[RowTable]:
         """Heads over many outputs, whose rows `loss` gathers."""
         ...
@@ -37,9 +42,8 @@ class Task(Protocol):
         ...
 
     def batch(self, step: int) -> np.ndarray:
-        """Instances (numbers) of the whole step, all processes and forward passes together: batch_size · accumulate ·
-        processes of them, or fewer. Neighbours are passed forward together, so like lengths should be neighbours. A
-        function of `step` alone."""
+        """Instances (numbers) of the whole step, `step_rows` of them or fewer. Neighbours are passed forward together,
+        so like lengths should be neighbours. A function of `step` alone."""
         ...
 
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> torch.Tensor:

@@ -98,7 +98,6 @@ class TrainingStep:
         return int(hashed(stream, number * self._processes.world + self._processes.rank)[0] >> np.uint64(1))
 
     def _apply(self, step: int) -> None:
-        fill_gradients(self._weights)
         self._add_gradients()
         scale = 1 / self.loss_scale.factor
         norm = gradient_norm(self._weights) * scale
@@ -116,7 +115,8 @@ class TrainingStep:
         self._optimizer.zero_grad(set_to_none=True)
 
     def _add_gradients(self) -> None:
-        """Over processes. A weight that only some losses used has a gradient of zero in the others."""
+        """Over passes and processes. A weight that only some losses used has a gradient of zero in the others."""
+        fill_gradients(self._weights)
         if self._processes.world == 1:
             return
         used = torch.tensor([weight.grad is not None for weight in self._weights], dtype=torch.float32)

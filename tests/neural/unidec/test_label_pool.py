@@ -89,6 +89,19 @@ def test_every_positive_and_every_mined_negative_is_drawn_equally_often():
     np.testing.assert_allclose(counts[10:], 800, rtol=0.2)
 
 
+def test_soft_targets_are_drawn_as_often_as_they_say():
+    targets = np.array([1.0, 0.5, 0.3, 0.2])
+    Y = as_csr(sp.csr_matrix(np.tile(targets, (2, 1))))
+    of_row, of_column, queries = np.zeros(4), np.zeros(2), np.array([0, 1])
+    soft = as_csr(sp.csr_matrix(targets[:2, None]))
+    for step in range(2000):
+        of_row[PoolSampler(1, 0, None, 0).pool(Y, queries[:1], step).labels] += 1
+        pool = PoolSampler(None, 0, None, 0).pool(soft, queries, step)
+        of_column[pool.row[pool.one_of_column]] += 1
+    np.testing.assert_allclose(of_row, 1000 * targets, rtol=0.2)
+    np.testing.assert_allclose(of_column, np.array([4000, 2000]) / 3, rtol=0.1)
+
+
 def test_a_pool_of_given_size_is_filled_with_positives_and_loses_negatives_first():
     dense = np.zeros((4, 60))
     dense[:, :30] = 1

@@ -58,7 +58,11 @@ def test_what_is_missing_is_known_before_anything_runs(monkeypatch):
     asked = UnidecSettings(enabled=True, search="approximate")
     with pytest.raises(ConfigError, match="method: unidec needs faiss"):
         available.require_torch("method: unidec", *asked.packages)
-    available.require_torch("method: unidec", *replace(asked, search="auto").packages)
+    auto = replace(asked, search="auto")
+    available.require_torch("method: unidec", *auto.packages)
+    auto.check_labels(49_999)
+    with pytest.raises(ConfigError, match=r"unidec.search auto of 50,000 labels needs faiss"):
+        auto.check_labels(50_000)
 
 
 def test_which_settings_decide_what_is_learned():

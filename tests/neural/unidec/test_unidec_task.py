@@ -27,16 +27,14 @@ def make_task(tmp_path, tiny_encoder):
 
     def make(settings=SMALL, heads=None, table=True, **more):
         heads = heads or small_heads()
-        rows = data.rows_with_labels()
         own = RowTable.create(LABELS, 12, weights=first_rows()) if table else None
-        more = {"data": data, "folder": tmp_path / "state"} | more
+        more = {"data": data, "rows": data.rows_with_labels(), "folder": tmp_path / "state"} | more
         return UnidecTask(
             name="unidec",
             settings=settings,
             encoder=tiny_encoder,
             heads=heads,
             table=own,
-            rows=rows,
             steps=30,
             seed=0,
             **more,
@@ -135,6 +133,18 @@ def test_all_labels_compete_in_the_classifier_with_pal(make_task, tiny_encoder):
     expected = PoolLoss("decoupled-softmax", False, 0.5)(margins, pairs, head.temperature)
     expected = expected + binary_cross_entropy(margins / head.temperature + head.offset, pairs)
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-4)
+
+
+def test_labels_of_instances_that_are_held_out_are_in_no_pool(make_task, tiny_encoder):
+    Y = make_task().data.Y.to_scipy().toarray()
+    rows = np.flatnonzero(Y[:, 0] == 0)  # label 0 is only in those that are held out
+    for settings in (replace(SMALL, pool_size=20), replace(SMALL, reduction="pal")):
+        task = make_task(settings, rows=rows)
+        np.testing.assert_array_equal(task.labels, np.flatnonzero(Y[rows].any(axis=0)))
+        task.loss(tiny_encoder, task.batch(0))
+        (ids, _, _), *_ = task.table._gatherings
+        assert 0 not in ids
+        assert 0 not in task._refresh[1].mined
 
 
 def test_one_positive_is_learned_with_pol(make_task, tiny_encoder):
@@ -236,6 +246,11 @@ def test_a_resumed_task_finds_its_refresh_and_without_it_says_so(make_task, tiny
     again = make_task()
     np.testing.assert_array_equal(again.batch(0), first)
     np.testing.assert_array_equal(again._refresh[1].mined, task._refresh[1].mined)
+    first_process = {"folder": task.folder.parent / "process-1", "first_folder": task.folder}
+    elsewhere = make_task(**first_process)  # where only the first process's folder was brought
+    np.testing.assert_array_equal(elsewhere.batch(1), task.batch(1))
+    with pytest.raises(StoreError, match="refresh-1 is missing"):
+        make_task(**first_process).batch(task.steps_per_epoch + 1)
     with pytest.raises(StoreError, match="refresh-1 is missing"):
         make_task().batch(task.steps_per_epoch + 1)
 

@@ -234,13 +234,13 @@ def test_a_run_goes_on_with_what_the_advice_about_memory_changes(data, tiny_fold
 
 
 def test_two_processes_have_the_loss_and_the_gradients_of_one(tiny_folder, tmp_path, monkeypatch):
-    """With the same clusters and negatives, which texts embedded in other company might shift by a rounding error."""
+    """With the same clusters and negatives, which texts embedded in other company might shift by a rounding error: they
+    lie where the first process has kept them, as they do for a run that goes on elsewhere."""
     data, one, two = (tmp_path / name for name in ("data", "one", "two"))
     unidec_set(data, open_tiny(tiny_folder))
     alone = gradients(tiny_folder, data, one)
-    for rank in range(2):
-        place = Path(f"process-{rank}", "unidec-refresh-0")
-        shutil.copytree(one / "process-0" / "unidec-refresh-0", two / place)
+    place = Path("process-0", "unidec-refresh-0")
+    shutil.copytree(one / place, two / place)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -274,6 +274,16 @@ def test_labels_without_text_are_refused_and_the_classifier_is_offered(data, tin
         training(tmp_path, without).run(tiny_encoder)
     model, _ = training(tmp_path, without, replace(SMALL, heads=("classifier",))).run(tiny_encoder)
     assert model.heads.dual is None
+
+
+def test_a_text_as_short_as_none_is_a_text(data, tiny_encoder, tmp_path, monkeypatch):
+    """As of a tokenizer that puts no special tokens, and something for a text without tokens."""
+    monkeypatch.setattr(type(tiny_encoder), "tokenize", lambda _, texts: [[len(text)] for text in texts])
+    short = replace(data, label_tokens=TokenStore.write(tmp_path / "short", tiny_encoder, [["cat"] * 24]))
+    short.check(SMALL, tiny_encoder, 1.0)
+    empty = TokenStore.write(tmp_path / "empty", tiny_encoder, [["cat"] * 20 + [""] * 4])
+    with pytest.raises(InputError, match="4 of 24 labels have no text, such as label 20"):
+        replace(data, label_tokens=empty).check(SMALL, tiny_encoder, 1.0)
 
 
 def test_more_negatives_than_labels_are_refused_and_more_positives_are_warned_about(

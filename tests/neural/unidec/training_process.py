@@ -30,7 +30,8 @@ def gradients(model: Path, data: Path, folder: Path) -> dict[str, np.ndarray]:
     with open_processes() as processes:
         own, rows = folder / f"process-{processes.rank}", np.arange(96)
         embedder = Embedder(processes=processes)
-        task = UnidecTask("unidec", given, SMALL, encoder, heads, table, rows, 1, 0, own, embedder)
+        parts = (given, SMALL, encoder, heads, table, rows)
+        task = UnidecTask("unidec", *parts, 1, 0, own, embedder, first_folder=folder / "process-0")
         settings = replace(QUICK, batch_size=-(-SMALL.batch_size // processes.world))
         step = TrainingStep(encoder, task, settings, Rates(), seed=0, device=CPU, processes=processes)
         found = {"loss": np.array(step._backward(0, task.batch(0)))}

@@ -114,8 +114,11 @@ class UnidecData:
     def _check_texts(self, encoder: TextEncoder) -> None:
         if self.label_tokens is None:
             raise InputError(f"labels have no texts, which the dual head compares with: {WITHOUT_TEXTS}")
-        empty = len(encoder.tokenize([""])[0])
-        without = self.trained_labels[self.label_tokens.lengths[self.trained_labels] <= empty]
+        nothing = np.array(encoder.tokenize([""])[0])
+        short = self.trained_labels[self.label_tokens.lengths[self.trained_labels] == len(nothing)]
+        ids, offsets = self.label_tokens.arrays
+        tokens = ids[offsets[short][:, None] + np.arange(len(nothing))]
+        without = short[(tokens == nothing).all(axis=1)]
         if len(without):
             raise InputError(
                 f"{len(without)} of {len(self.trained_labels)} labels have no text, such as label {without[0]}, and "

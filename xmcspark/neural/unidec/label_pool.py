@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xmcspark.errors import InputError
-from xmcspark.labels.draws import hashed, streams
+from xmcspark.labels.draws import hashed, streams, uniform
 from xmcspark.matchers.targets import rows_of
 from xmcspark.sparse.csr import Csr
 
@@ -105,8 +105,8 @@ class PoolSampler:
         inside = labels[place] == known.label
         row, column = known.row[inside], place[inside]
         one_of_row = np.diff(row, prepend=-1) > 0  # entries of a query are in the order of their draws
-        drawn = hashed(streams(self.seed, f"query of a label in step {step}", rows)[row], known.label[inside])
-        order = np.lexsort((drawn, column))
+        stream = streams(self.seed, f"query of a label in step {step}", rows)[row]
+        order = np.lexsort((_times(stream, known.label[inside], known.target[inside]), column))
         one_of_column = np.zeros(len(row), bool)
         one_of_column[order] = np.diff(column[order], prepend=-1) > 0
         return LabelPool(labels, len(rows), row, column, known.target[inside], one_of_row, one_of_column)
@@ -114,7 +114,8 @@ class PoolSampler:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The labels of some queries, those of one together, in the order in which they are drawn."""
+    """The labels of some queries, those of one together, in the order in which they are drawn: the softer a target, the
+    later, on average."""
 
     row: np.ndarray
     label: np.ndarray
@@ -127,9 +128,14 @@ class _Entries:
         row = np.repeat(np.arange(len(rows)), counts)
         first = np.cumsum(counts) - counts  # where each query's entries begin here
         at = np.arange(len(row)) - first[row] + start[row]
-        label = Y.indices[at]
-        order = np.lexsort((hashed(stream[row], label), row))
-        return _Entries(row, label[order], Y.data[at[order]], np.arange(len(row)) - first[row])
+        label, target = Y.indices[at], Y.data[at]
+        order = np.lexsort((_times(stream[row], label, target), row))
+        return _Entries(row, label[order], target[order], np.arange(len(row)) - first[row])
+
+
+def _times(stream: np.ndarray, label: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """When each comes, at the rate of its target: it is the first of several as often as its share of their targets."""
+    return np.asarray(-np.log1p(-uniform(stream, label)) / target)
 
 
 def _drawn(mined: np.ndarray, stream: np.ndarray, count: int) -> np.ndarray:

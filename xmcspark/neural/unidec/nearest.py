@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 _KIND, _VERSION = "index of labels", 1
 _SPARE = 8  # labels looked at beyond those asked for, so that equal scores at the end are ordered by id
 _BLOCK = 64 << 20  # bytes of vectors in work at once
-_PART = 3 << 29  # bytes of vectors of one graph: what making it holds in memory
+_PART = 3 << 29  # bytes of vectors of one graph, which are in memory while it is made
+_AT_ONCE = 4  # graphs that are made side by side at most, whatever the number of threads
 NEIGHBOURS, BREADTH = 16, 100  # of a label in the graph; labels kept in sight while it is made
 WALKS = tuple(2**power for power in range(4, 12))  # labels kept in sight while searching: what is tried
 _SAMPLE = 512  # queries that recall is measured on
@@ -137,7 +138,7 @@ class NearestLabels:
             faiss.write_index(graph, str(partial))
             os.replace(partial, _part(folder, number))  # somebody may have an older one mapped
 
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(min(threads, _AT_ONCE)) as pool:
             list(pool.map(make, range(len(first) - 1)))
         sizes = [_part(folder, number).stat().st_size for number in range(len(first) - 1)]
         header = {

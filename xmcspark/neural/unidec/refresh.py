@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 _KIND, _VERSION = "refresh of UniDEC", 2
 _SEARCHED = 4096  # queries that are searched at once
-FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,7 @@ class Refresher:
 
     data: UnidecData
     rows: np.ndarray  # int64, increasing: the instances that are trained on
+    labels: np.ndarray  # int64, increasing: and the labels they have
     heads: Heads
     table: RowTable | None
     settings: UnidecSettings
@@ -87,15 +87,14 @@ class Refresher:
         order = self.embedder.processes.gather(order)[0]  # rounding may differ between machines
         if not self.settings.mined:
             return Refresh(self.rows[order], None)
-        labels = self.data.trained_labels
         table = None if self.table is None else self.table.weights
         source = LabelSource(encoder, space, self.data.label_tokens, table, embedder=self.embedder)
-        vectors = source.write(self.scratch / "labels", labels)
+        vectors = source.write(self.scratch / "labels", self.labels)
         index = opened_index(
-            self.settings, vectors.vectors, labels, queries, self.scratch / "index", self.threads
+            self.settings, vectors.vectors, self.labels, queries, self.scratch / "index", self.threads
         )
         log.info(
-            "refresh %d: hard negatives of %d queries among %d labels", number, len(queries), len(labels)
+            "refresh %d: hard negatives of %d queries among %d labels", number, len(queries), len(self.labels)
         )
         return Refresh(self.rows[order], self._mined(index, queries))
 
@@ -133,11 +132,6 @@ def hard_negatives(
     return np.pad(chosen, ((0, 0), (0, most - chosen.shape[1])), constant_values=-1).astype(np.int32)
 
 
-def searches_all(settings: UnidecSettings, labels: int) -> bool:
-    """Whether so many labels are all compared, without an index."""
-    return settings.search == "exact" or (settings.search == "auto" and labels < FEW_LABELS)
-
-
 def opened_index(
     settings: UnidecSettings,
     vectors: np.ndarray,
@@ -148,7 +142,7 @@ def opened_index(
     identity: str = "",
 ) -> LabelIndex:
     """What the settings search with: an index made in `folder`, tuned on `queries`, or no index at all."""
-    if searches_all(settings, len(vectors)):
+    if settings.searches_all(len(vectors)):
         return ExactLabels(vectors, ids)
     return NearestLabels.write(
         folder, vectors, ids, queries=queries, recall=settings.recall, identity=identity, threads=threads

@@ -59,7 +59,7 @@ class LabelSearch:
         threads: int = 1,
     ) -> LabelSearch:
         """As `write`, over vectors that lie in `folder / VECTORS` already; no `sample` is needed where all labels are
-        compared (`searches_all`)."""
+        compared (`UnidecSettings.searches_all`)."""
         folder, identity = Path(folder), made.identity
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).unlink(missing_ok=True)

@@ -8,12 +8,14 @@ from typing import Any
 
 from xmcspark.config.setting import Rule, check_settings, setting
 from xmcspark.errors import ConfigError
+from xmcspark.neural.available import require_torch
 
 HEADS = ("dual", "classifier")
 LOSSES = ("decoupled-softmax", "supcon", "infonce", "triplet")
 REDUCTIONS = ("psl", "pol", "pal")
 SPACES = ("both", "dual", "classifier")
 SEARCHES = ("auto", "exact", "approximate")
+_FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
 _TAU = 5  # the paper's: what is drawn from does not get narrower with refreshes more often
 
 
@@ -157,8 +159,8 @@ class UnidecSettings:
     texts_at_once: int = setting(64, "Texts of one forward pass; like lengths go together.", minimum=1)
     recompute: bool = setting(
         False,
-        "Pass texts forward again in the backward pass: memory of one forward pass instead of a whole pool's, for a "
-        "third more time.",
+        "Pass texts forward again in the backward pass: memory of one forward pass, and of a gradient for each word, "
+        "instead of a whole pool's, for a third more time.",
         source="Gupta et al. 2023: gradient caching",
     )
     space: str = setting(
@@ -219,6 +221,12 @@ class UnidecSettings:
                     f"can have at most {labels - 1} negatives; set it lower"
                 ]
             )
+        if not self.searches_all(labels):
+            require_torch(f"unidec.search {self.search} of {labels:,} labels", "faiss")
+
+    def searches_all(self, labels: int) -> bool:
+        """Whether so many labels are all compared, without an index."""
+        return self.search == "exact" or (self.search == "auto" and labels < _FEW_LABELS)
 
     def decisive(self, *, checked: bool) -> dict[str, Any]:
         """The values that decide what is learned (`training_keys`), as JSON has them: what was begun with the same ones

@@ -20,7 +20,7 @@ from xmcspark.labels.cooccurrence import Neighbours
 from xmcspark.neural.batch import Batch
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
-from xmcspark.neural.glas import glas_penalty, glas_targets
+from xmcspark.neural.glas import batch_penalty
 from xmcspark.neural.length_batches import forward_passes
 from xmcspark.neural.processes import Processes
 from xmcspark.neural.row_table import RowTable
@@ -59,6 +59,7 @@ class UnidecTask:
     threads: int = 1
     graph: Neighbours | None = None  # for GLaS's regulariser
     validator: Callable[[TextEncoder], float] | None = None  # how good the model is now
+    first_folder: Path | None = None  # that of the first process: elsewhere, training goes on with that alone
 
     def __post_init__(self) -> None:
         if (self.heads.classifier is None) != (self.table is None):
@@ -93,6 +94,18 @@ class UnidecTask:
     def modules(self) -> Sequence[torch.nn.Module]:
         return self.heads.modules
 
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """int64, increasing: labels of the instances that are trained on. Pools hold no others: a label that only
+        instances held out have would be a wrong answer, always."""
+        seen = np.zeros(self.data.Y.shape[1], bool)
+        seen[take_rows(self.data.Y, self.rows).indices] = True
+        return np.flatnonzero(seen)
+
+    @property
+    def step_rows(self) -> int:
+        return self.settings.batch_size
+
     @property
     def steps_per_epoch(self) -> int:
         return -(-len(self.rows) // self.settings.batch_size)
@@ -113,8 +126,11 @@ class UnidecTask:
     def _refreshed(self, number: int) -> Refresh:
         """As it was kept, or made now if this is its first step."""
         place = self._place(number)
-        if self.processes.all_have(Refresh.is_kept(place)):
-            return Refresh.open(place)
+        kept = place
+        if self.first_folder is not None and not Refresh.is_kept(place):
+            kept = self.first_folder / place.name
+        if self.processes.all_have(Refresh.is_kept(kept)):
+            return Refresh.open(kept)
         first = number * self.settings.refresh_epochs * self.steps_per_epoch
         if self._step != first:
             raise StoreError(
@@ -156,6 +172,7 @@ class UnidecTask:
         return Refresher(
             self.data,
             self.rows,
+            self.labels,
             self.heads,
             self.table,
             self.settings,
@@ -170,9 +187,7 @@ class UnidecTask:
         """pol brings one positive of each query, pal all of them (paper 5, section 2.3.1)."""
         some = {"psl": self.settings.positives, "pol": 1, "pal": None}[self.settings.reduction]
         negatives, size = self.settings.hard_negatives, self.settings.pool_size
-        return PoolSampler(
-            some, negatives, size, self.seed, None if size is None else self.data.trained_labels
-        )
+        return PoolSampler(some, negatives, size, self.seed, None if size is None else self.labels)
 
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
         """The loss of the whole batch, in every process: each encodes its share of queries and labels, and all get all
@@ -215,7 +230,7 @@ class UnidecTask:
     ) -> Tensor:
         settings, device = self.settings, queries.device
         if settings.reduction == "pal":
-            pool = pool.among(self.data.trained_labels)
+            pool = pool.among(self.labels)
         from_queries, (labels, _) = self._gathered(head, queries), table.gathered(pool.labels, device)
         with torch.autocast(device.type, enabled=False):
             similarity = self._without_excluded(from_queries @ labels.T, pool, batch)
@@ -226,8 +241,7 @@ class UnidecTask:
                 scores = similarity / head.temperature + head.offset
                 total = total + settings.bce * binary_cross_entropy(scores, pairs, weights)
             if settings.glas and self.graph is not None:
-                targets = torch.from_numpy(glas_targets(self.graph, pool.labels)).to(device)
-                total = total + settings.glas * glas_penalty(labels, targets)
+                total = total + settings.glas * batch_penalty(self.graph, pool.labels, labels)
             return total
 
     def _without_excluded(self, similarity: Tensor, pool: LabelPool, batch: np.ndarray) -> Tensor:

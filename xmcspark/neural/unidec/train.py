@@ -77,7 +77,7 @@ class UnidecTraining:
         self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
         self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.identity = {**identity, "unidec": settings.decisive(checked=bool(self.held_out.any()))}
-        self._own = folder / f"process-{self.processes.rank}"
+        self._own, self._first = (folder / f"process-{rank}" for rank in (self.processes.rank, 0))
 
     def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
         """The trained model, and what each task came to."""
@@ -133,6 +133,7 @@ class UnidecTraining:
             steps=round(self.encoder_settings.epochs * share * per_epoch),
             seed=self.seed,
             folder=self._own,
+            first_folder=self._first,
             embedder=self.embedder,
             threads=self.threads,
             graph=self.graph,

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from xmcspark.errors import InputError
 from xmcspark.matchers.members import NEAREST
 from xmcspark.neural.available import require_torch
-from xmcspark.neural.embeddings_spark import ENCODER, opened_encoder
+from xmcspark.neural.embeddings_spark import ENCODER, device_of_task, opened_encoder, vector_lists
 from xmcspark.store.direct_tables import ArrowFunction, Batches
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
@@ -146,17 +146,15 @@ def _encoding(
         from xmcspark.neural.embed import embed_texts
         from xmcspark.neural.unidec.vectors import projected
 
+        device = device_of_task()
         for ids, texts in _shards(batches):
             dual = _opened_heads(str(heads.path()), version).dual
             assert dual is not None
             with torch_threads(threads):
-                embeddings = embed_texts(
-                    opened_encoder(str(encoder.path()), version), texts, batch=batch_size
-                )
-                vectors = projected(dual, embeddings)
-            offsets = np.arange(0, vectors.size + 1, vectors.shape[1], dtype=np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(vectors.ravel()))
-            yield pa.record_batch([pa.array(ids, pa.int32()), lists], names=["id", "vector"])
+                opened = opened_encoder(str(encoder.path()), version)
+                vectors = projected(dual, embed_texts(opened, texts, batch=batch_size, device=device))
+            columns = [pa.array(ids, pa.int32()), vector_lists(vectors)]
+            yield pa.record_batch(columns, names=["id", "vector"])
 
     return encoding
 
@@ -188,9 +186,7 @@ def _opened_heads(path: str, version: str) -> Heads:
 def _sample(context: Context, labels: int, width: int) -> np.ndarray:
     """float32 [rows, width]: embeddings of some training instances, the same for any partitions; none if all labels are
     compared."""
-    from xmcspark.neural.unidec.refresh import searches_all
-
-    if searches_all(context.config.unidec, labels):
+    if context.config.unidec.searches_all(labels):
         return np.zeros((0, width), np.float32)
     rows = context.read("embeddings").where("split = 'train'").select("row_key", "row_hash", "embedding")
     some = rows.orderBy("row_key", "row_hash").limit(_SAMPLE).collect()
