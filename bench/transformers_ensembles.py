@@ -25,7 +25,7 @@ ENSEMBLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "frozen and XR-Linear": (("frozen", "XR-Linear"), False),
     **{
         f"{vectors} and {tree}": ((vectors, tree), False)
-        for vectors in ("UniDEC", "UniDEC pick all")
+        for vectors in ("UniDEC", "UniDEC wide", "UniDEC pick all")
         for tree in ("XR-Linear", "XR-Linear TFN+MAN", "XR-Linear TFN+MAN Gandalf")
     },
 }

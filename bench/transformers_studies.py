@@ -16,6 +16,7 @@ QUERIES, POOL = (
     192,
 )  # of a batch of UniDEC, with and without hard negatives: 157 steps an epoch of the subset
 SIZES = ((16, 48), (64, 96), (64, 384), (256, 768))  # other batches and pools (paper 5, table 2.3)
+WIDE = 4096  # labels of a step for the classifier, where that has a pool of its own
 # Every label of the classifier competes in every step; pools of label texts are as large as the others.
 PICK_ALL = {"reduction": "pal", "pool_size": None, "hard_negatives": 1, "bce": 0.0}
 CLUSTERS = (2048, 64)  # of labels, to fine-tune on once: of about 5 labels each, or of 170
@@ -108,8 +109,8 @@ def unidec(changes: Changes) -> Iterator[Asked]:
     yield Asked("XR-Linear TFN+MAN Gandalf", "xr-linear", WIDER, gandalf=True)
     yield _zero_shot(_unidec("untrained", changes, heads=["dual"], **{"encoder.epochs": 0.0}))
     yield _zero_shot(_unidec("DePSL", changes, heads=["dual"]))
-    yield _unidec("classifier", changes, heads=["classifier"])
-    yield _unidec("UniDEC", changes)
+    yield _unidec("classifier", changes, heads=["classifier"], pool_size=WIDE)
+    yield _unidec("UniDEC", changes, classifier_pool_size=WIDE)
     yield _unidec("UniDEC pick all", changes, **PICK_ALL)
     yield replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True)
 
@@ -129,6 +130,9 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
             _unidec("DePSL without hard negatives", changes, heads=dual, hard_negatives=0),
             _unidec("DePSL one direction", changes, heads=dual, dual_share=1.0),
             _unidec("DePSL pick one", changes, heads=dual, reduction="pol"),
+            _unidec("classifier wide", changes, heads=classifier, pool_size=WIDE),
+            _unidec("classifier wide without BCE", changes, heads=classifier, pool_size=WIDE, bce=0.0),
+            _unidec("UniDEC wide", changes, classifier_pool_size=WIDE),
             _unidec("classifier without BCE", changes, heads=classifier, bce=0.0),
             _unidec("classifier pick one", changes, heads=classifier, reduction="pol", bce=0.0),
             _unidec(
@@ -250,6 +254,20 @@ STUDIES = {
                 "all labels, the upper bound (paper 5, table 2.3)",
                 "classifier pick all",
                 "classifier without BCE",
+            ),
+            Direction(
+                "4,096 labels for the classifier, not 192 (paper 5, table 2.3)",
+                "classifier wide",
+                "classifier",
+            ),
+            Direction(
+                "4,096 labels for the classifier, beside a dual head with 192", "UniDEC wide", "UniDEC"
+            ),
+            Direction(
+                "auxiliary BCE in pools of 4,096: P up, PSP down (paper 5, table 2.4)",
+                "classifier wide",
+                "classifier wide without BCE",
+                falls=("PSP",),
             ),
             _ALL_LABELS,
             Direction("Gandalf (paper 5, chapter 1)", "UniDEC Gandalf", "UniDEC extended"),

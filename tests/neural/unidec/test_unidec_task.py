@@ -135,6 +135,31 @@ def test_all_labels_compete_in_the_classifier_with_pal(make_task, tiny_encoder):
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-4)
 
 
+def test_the_classifier_may_have_a_larger_pool_with_all_positives_that_are_in_it(make_task, tiny_encoder):
+    settings = replace(SMALL, positives=1, hard_negatives=0, pool_size=18, classifier_pool_size=23)
+    task = make_task(settings)
+    rows = task.batch(0)
+    found = task.loss(tiny_encoder, rows)
+    small = task._sampler.pool(task.data.Y, rows, 0)
+    (ids, _, _), *_ = task.table._gatherings
+    assert (len(small.labels), len(ids)) == (18, 23)
+    assert set(small.labels) < set(ids)
+    E, Z = (
+        torch.from_numpy(embed(tiny_encoder, tokens, some))
+        for tokens, some in ((task.data.tokens, rows), (task.data.label_tokens, small.labels))
+    )
+    dual, classifier = task.heads.dual, task.heads.classifier
+    loss = PoolLoss("decoupled-softmax", False, 0.5)
+    first = loss(dual(E) @ dual(Z).T, pairs_of(small), dual.temperature)
+    row, column = np.nonzero(task.data.Y.to_scipy()[rows].toarray()[:, ids])
+    ones = torch.ones(len(row))
+    pairs = Pairs(torch.from_numpy(row), torch.from_numpy(column), ones, ones.bool(), ones.bool())
+    margins = classifier(E) @ torch.from_numpy(first_rows()[ids]).T
+    second = loss(margins, pairs, classifier.temperature)
+    second = second + binary_cross_entropy(margins / classifier.temperature + classifier.offset, pairs)
+    torch.testing.assert_close(found, 0.5 * first + 0.5 * second, atol=1e-3, rtol=1e-4)
+
+
 def test_labels_of_instances_that_are_held_out_are_in_no_pool(make_task, tiny_encoder):
     Y = make_task().data.Y.to_scipy().toarray()
     rows = np.flatnonzero(Y[:, 0] == 0)  # label 0 is only in those that are held out

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -189,6 +189,15 @@ class UnidecTask:
         negatives, size = self.settings.hard_negatives, self.settings.pool_size
         return PoolSampler(some, negatives, size, self.seed, None if size is None else self.labels)
 
+    def _of_classifier(self, pool: LabelPool, batch: np.ndarray) -> LabelPool:
+        """The pool of the classifier, of which that of the dual head may be a part."""
+        if self.settings.reduction == "pal":
+            return pool.among(self.labels)
+        if self.settings.classifier_pool_size is None or self._refresh is None:
+            return pool
+        larger = replace(self._sampler, size=self.settings.classifier_pool_size, others=self.labels)
+        return larger.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
+
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
         """The loss of the whole batch, in every process: each encodes its share of queries and labels, and all get all
         embeddings. `fine_tune` weighs processes by their rows, which adds up to 1, so that the step is that of one
@@ -229,8 +238,7 @@ class UnidecTask:
         self, head: ClassifierHead, table: RowTable, queries: Tensor, pool: LabelPool, batch: np.ndarray
     ) -> Tensor:
         settings, device = self.settings, queries.device
-        if settings.reduction == "pal":
-            pool = pool.among(self.labels)
+        pool = self._of_classifier(pool, batch)
         from_queries, (labels, _) = self._gathered(head, queries), table.gathered(pool.labels, device)
         with torch.autocast(device.type, enabled=False):
             similarity = self._without_excluded(from_queries @ labels.T, pool, batch)

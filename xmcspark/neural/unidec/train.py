@@ -186,10 +186,9 @@ class UnidecTraining:
         return DualHead(encoder.width, settings.dual_width, *how, self.seed)
 
     def _classifier_head(self, encoder: TextEncoder) -> ClassifierHead:
-        settings = self.settings
-        pool = settings.pool_size or settings.batch_size * (settings.positives + settings.hard_negatives)
-        pool = min(pool, len(self.data.trained_labels))
-        if settings.reduction == "pal":
-            pool = len(self.data.trained_labels)
+        settings, labels = self.settings, len(self.data.trained_labels)
+        natural = settings.batch_size * (settings.positives + settings.hard_negatives)
+        pool = settings.classifier_pool_size or settings.pool_size or natural
+        pool = labels if settings.reduction == "pal" else min(pool, labels)
         how = (settings.head_dropout, settings.temperature, settings.learn_temperature)
         return ClassifierHead(encoder.width, settings.classifier_width, *how, self.seed, pool)
