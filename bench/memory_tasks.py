@@ -64,7 +64,8 @@ def level_task(
 def unidec_task(
     encoder: TextEncoder, shape: tuple[int, int], steps: int, pool: int | None, work: Path
 ) -> TaskAndSettings:
-    """Both heads on pools of labels, `pool` each. Hard negatives are drawn: mining them is no part of a step."""
+    """Both heads, the dual one on `pool` labels, the classifier on as many as by default. Hard negatives are drawn:
+    mining them is no part of a step."""
     rng, (rows, labels) = np.random.default_rng(0), shape
     settings = UnidecSettings(**{**vars(_UNIDEC), "pool_size": pool})
     Y = as_csr(_drawn(rng, LABELS_A_ROW, shape))

@@ -116,7 +116,8 @@ def unidec(changes: Changes) -> Iterator[Asked]:
 
 
 def unidec_ablations(changes: Changes) -> Iterator[Asked]:
-    sizes = {"unidec.batch_size": QUERIES, "unidec.pool_size": POOL}
+    pools = {"unidec.pool_size": POOL, "unidec.classifier_pool_size": None}
+    sizes = {"unidec.batch_size": QUERIES, **pools}
     changes = {**sizes, **changes, "encoder.max_length": SUBSET_LENGTH}
     dual, classifier = ["dual"], ["classifier"]
     yield from _in_subset(

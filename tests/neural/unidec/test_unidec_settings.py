@@ -17,6 +17,7 @@ def test_defaults_are_those_of_the_paper():
     assert (found.positives, found.hard_negatives, found.refresh_epochs) == (3, 6, 5)
     assert (found.dual_share, found.classifier_share, found.share) == (0.5, 0.5, 0.5)
     assert (found.head_learning_rate, found.table_learning_rate) == (2e-4, 1e-3)
+    assert (found.pool_size, found.classifier_pool_size) == (None, 4096)
     assert found.mined == 30
     assert [UnidecSettings(refresh_epochs=tau).mined for tau in (1, 7)] == [30, 42]
     assert replace(found, refresh_epochs=1, mined_negatives=40).mined == 40
@@ -38,9 +39,6 @@ def test_every_setting_says_what_it_means():
         ({"space": "dual", "heads": ("classifier",)}, "what is not trained cannot be searched"),
         ({"glas": 0.1, "heads": ("dual",)}, "it is about the classifier"),
         ({"reduction": "pal", "pool_size": 100}, "leave one out"),
-        ({"reduction": "pal", "classifier_pool_size": 100}, "leave one out"),
-        ({"heads": ("classifier",), "classifier_pool_size": 100}, "one head has one pool; set pool_size"),
-        ({"pool_size": 200, "classifier_pool_size": 100}, "the larger one"),
         ({"share": 1.5}, "at most"),
         ({"mined_negatives": 5}, "drawn from those"),
     ],

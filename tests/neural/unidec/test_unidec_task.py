@@ -144,6 +144,7 @@ def test_the_classifier_may_have_a_larger_pool_with_all_positives_that_are_in_it
     (ids, _, _), *_ = task.table._gatherings
     assert (len(small.labels), len(ids)) == (18, 23)
     assert set(small.labels) < set(ids)
+    assert task.pools.average_labels == 18
     E, Z = (
         torch.from_numpy(embed(tiny_encoder, tokens, some))
         for tokens, some in ((task.data.tokens, rows), (task.data.label_tokens, small.labels))

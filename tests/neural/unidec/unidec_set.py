@@ -21,6 +21,7 @@ SMALL = UnidecSettings(
     positives=2,
     hard_negatives=2,
     refresh_epochs=1,
+    classifier_pool_size=None,
     head_learning_rate=3e-3,
     table_learning_rate=3e-2,
 )

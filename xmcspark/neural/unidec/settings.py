@@ -91,9 +91,9 @@ class UnidecSettings:
         minimum=2,
     )
     classifier_pool_size: int | None = setting(
-        None,
-        "|L_B| of the classifier, where it is to be larger than that of the dual head: its labels take no forward "
-        "passes, so that thousands cost little; null is the same pool for both.",
+        4096,
+        "What the classifier's pool is filled up to: its labels take no forward passes, so that thousands cost little; "
+        "null leaves it the pool of the dual head.",
         source="paper 5, table 2.3: 3000 to 4000",
         minimum=2,
     )
@@ -208,8 +208,6 @@ class UnidecSettings:
                 f"pool_size is {self.pool_size} but reduction is pal, whose pools hold all labels of their queries: "
                 "leave one out"
             )
-        if self.classifier_pool_size is not None:
-            problems += self._problems_of_classifier_pool(self.classifier_pool_size)
         if self.mined_negatives is not None and self.mined_negatives < self.hard_negatives:
             problems.append(
                 f"mined_negatives is {self.mined_negatives} and hard_negatives is {self.hard_negatives}: these are "
@@ -218,24 +216,6 @@ class UnidecSettings:
         if self.glas and "classifier" not in self.heads:
             problems.append(
                 f"glas is {self.glas} but heads is {list(self.heads)}: it is about the classifier"
-            )
-        return problems
-
-    def _problems_of_classifier_pool(self, size: int) -> list[str]:
-        problems = []
-        if set(self.heads) != set(HEADS):
-            problems.append(
-                f"classifier_pool_size is {size} but heads is {list(self.heads)}: one head has one pool; set pool_size"
-            )
-        if self.reduction == "pal":
-            problems.append(
-                f"classifier_pool_size is {size} but reduction is pal, whose classifier compares with all labels: "
-                "leave one out"
-            )
-        if self.pool_size is not None and size < self.pool_size:
-            problems.append(
-                f"classifier_pool_size is {size} and pool_size is {self.pool_size}: the classifier's pool is the "
-                "larger one; raise it, or leave it out"
             )
         return problems
 

@@ -189,14 +189,18 @@ class UnidecTask:
         negatives, size = self.settings.hard_negatives, self.settings.pool_size
         return PoolSampler(some, negatives, size, self.seed, None if size is None else self.labels)
 
-    def _of_classifier(self, pool: LabelPool, batch: np.ndarray) -> LabelPool:
-        """The pool of the classifier, of which that of the dual head may be a part."""
+    def _of_classifier(self, pool: LabelPool, batch: np.ndarray, mined: np.ndarray | None) -> LabelPool:
+        """The pool of the classifier, which holds that of the dual head and more."""
+        if self.heads.classifier is None:
+            return pool
         if self.settings.reduction == "pal":
             return pool.among(self.labels)
-        if self.settings.classifier_pool_size is None or self._refresh is None:
+        size = self.settings.classifier_pool_size
+        if size is None or size <= len(pool.labels):
             return pool
-        larger = replace(self._sampler, size=self.settings.classifier_pool_size, others=self.labels)
-        return larger.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
+        return replace(self._sampler, size=size, others=self.labels).pool(
+            self.data.Y, batch, self._step, mined
+        )
 
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
         """The loss of the whole batch, in every process: each encodes its share of queries and labels, and all get all
@@ -206,11 +210,12 @@ class UnidecTask:
             raise InputError("a loss was asked for before a batch: call batch(step) first")
         batch = np.concatenate(self.processes.gather(rows))
         pool = self._sampler.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
-        self.pools.add(pool)
-        return self._loss_of_pool(encoder, rows, batch, pool)
+        wide = self._of_classifier(pool, batch, self._refresh[1].mined)
+        self.pools.add(wide if self.heads.dual is None else pool)
+        return self._loss_of_pools(encoder, rows, batch, pool, wide)
 
-    def _loss_of_pool(
-        self, encoder: TextEncoder, rows: np.ndarray, batch: np.ndarray, pool: LabelPool
+    def _loss_of_pools(
+        self, encoder: TextEncoder, rows: np.ndarray, batch: np.ndarray, pool: LabelPool, wide: LabelPool
     ) -> Tensor:
         queries = self._encoded(encoder, self.data.tokens, rows)
         losses = []
@@ -219,7 +224,7 @@ class UnidecTask:
             texts = self._encoded(encoder, self.data.label_tokens, own)
             losses.append(self._dual_loss(self.heads.dual, queries, texts, pool, batch))
         if self.heads.classifier is not None and self.table is not None:
-            losses.append(self._classifier_loss(self.heads.classifier, self.table, queries, pool, batch))
+            losses.append(self._classifier_loss(self.heads.classifier, self.table, queries, wide, batch))
         if len(losses) == 1:
             return losses[0]
         return self.settings.share * losses[0] + (1 - self.settings.share) * losses[1]
@@ -238,7 +243,6 @@ class UnidecTask:
         self, head: ClassifierHead, table: RowTable, queries: Tensor, pool: LabelPool, batch: np.ndarray
     ) -> Tensor:
         settings, device = self.settings, queries.device
-        pool = self._of_classifier(pool, batch)
         from_queries, (labels, _) = self._gathered(head, queries), table.gathered(pool.labels, device)
         with torch.autocast(device.type, enabled=False):
             similarity = self._without_excluded(from_queries @ labels.T, pool, batch)

@@ -188,7 +188,7 @@ class UnidecTraining:
     def _classifier_head(self, encoder: TextEncoder) -> ClassifierHead:
         settings, labels = self.settings, len(self.data.trained_labels)
         natural = settings.batch_size * (settings.positives + settings.hard_negatives)
-        pool = settings.classifier_pool_size or settings.pool_size or natural
+        pool = max(settings.pool_size or natural, settings.classifier_pool_size or 0)
         pool = labels if settings.reduction == "pal" else min(pool, labels)
         how = (settings.head_dropout, settings.temperature, settings.learn_temperature)
         return ClassifierHead(encoder.width, settings.classifier_width, *how, self.seed, pool)
