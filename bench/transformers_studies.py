@@ -1,5 +1,6 @@
 """What bench.transformers measures: the rows of each study, and the directions of the papers that these can judge. On a
-whole dataset (headline, unidec), or on a subset with short texts and several seeds (ablations, unidec-ablations)."""
+whole dataset (headline, unidec), or on a subset with several seeds: of short texts (ablations, unidec-ablations), or of
+long ones (unidec-long-texts)."""
 
 from __future__ import annotations
 
@@ -10,11 +11,9 @@ from typing import Any
 from bench.transformers_steps import Asked
 from xmcspark.config.presets import METHODS
 
-SUBSET, SUBSET_LENGTH, SEEDS = 10_000, 32, (0, 1, 2)
-QUERIES, POOL = (
-    64,
-    192,
-)  # of a batch of UniDEC, with and without hard negatives: 157 steps an epoch of the subset
+SUBSET, SUBSET_LENGTH, LONG, SEEDS = 10_000, 32, 64, (0, 1, 2)
+# Of a batch of UniDEC, with and without hard negatives: 157 steps an epoch of the subset.
+QUERIES, POOL = 64, 192
 SIZES = ((16, 48), (64, 96), (64, 384), (256, 768))  # other batches and pools (paper 5, table 2.3)
 WIDE = 4096  # labels of a step for the classifier, where that has a pool of its own
 # Every label of the classifier competes in every step; pools of label texts are as large as the others.
@@ -116,9 +115,7 @@ def unidec(changes: Changes) -> Iterator[Asked]:
 
 
 def unidec_ablations(changes: Changes) -> Iterator[Asked]:
-    pools = {"unidec.pool_size": POOL, "unidec.classifier_pool_size": None}
-    sizes = {"unidec.batch_size": QUERIES, **pools}
-    changes = {**sizes, **changes, "encoder.max_length": SUBSET_LENGTH}
+    changes = _of_subset(changes, SUBSET_LENGTH)
     dual, classifier = ["dual"], ["classifier"]
     yield from _in_subset(
         [
@@ -129,7 +126,7 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
             _zero_shot(_unidec("UniDEC", changes)),
             _unidec("DePSL SupCon", changes, heads=dual, dual_loss="supcon"),
             _unidec("DePSL without hard negatives", changes, heads=dual, hard_negatives=0),
-            _unidec("DePSL one direction", changes, heads=dual, dual_share=1.0),
+            _one_direction(changes),
             _unidec("DePSL pick one", changes, heads=dual, reduction="pol"),
             _unidec("classifier wide", changes, heads=classifier, pool_size=WIDE),
             _unidec("classifier wide without BCE", changes, heads=classifier, pool_size=WIDE, bce=0.0),
@@ -149,6 +146,17 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
         name = f"DePSL {queries} queries, {labels} labels"
         own = _unidec(name, changes, heads=dual, batch_size=queries, pool_size=labels)
         yield replace(own, rows=SUBSET)
+
+
+def unidec_long_texts(changes: Changes) -> Iterator[Asked]:
+    changes = _of_subset(changes, LONG)
+    yield from _in_subset(
+        [
+            Asked("XR-Linear", "xr-linear"),
+            _unidec("DePSL", changes, heads=["dual"]),
+            _one_direction(changes),
+        ]
+    )
 
 
 _BOTH_HEADS = (
@@ -275,6 +283,16 @@ STUDIES = {
             Direction("trained, not as it is", "DePSL", "untrained"),
         ),
     ),
+    "unidec-long-texts": Study(
+        unidec_long_texts,
+        (
+            Direction(
+                "symmetric loss on long texts (paper 5, table 2.6)",
+                "DePSL",
+                "DePSL one direction",
+            ),
+        ),
+    ),
 }
 
 
@@ -292,6 +310,17 @@ def _with(changes: Changes, of: str, more: Changes) -> Changes:
 def _unidec(name: str, changes: Changes, **more: Any) -> Asked:
     own = {key if "." in key else f"unidec.{key}": value for key, value in more.items()}
     return Asked(name, "unidec", {**changes, **own})
+
+
+def _of_subset(changes: Changes, max_length: int) -> Changes:
+    """Small batches and pools, for steps enough in an epoch of the subset."""
+    pools = {"unidec.pool_size": POOL, "unidec.classifier_pool_size": None}
+    return {"unidec.batch_size": QUERIES, **pools, **changes, "encoder.max_length": max_length}
+
+
+def _one_direction(changes: Changes) -> Asked:
+    """Queries to labels alone."""
+    return _unidec("DePSL one direction", changes, heads=["dual"], dual_share=1.0)
 
 
 def _zero_shot(asked: Asked) -> Asked:
