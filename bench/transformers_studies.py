@@ -143,7 +143,7 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
         ]
     )
     for queries, labels in SIZES:
-        name = f"DePSL {queries} queries, {labels} labels"
+        name = f"DePSL {queries} queries and {labels} labels"  # --only takes no commas in names
         own = _unidec(name, changes, heads=dual, batch_size=queries, pool_size=labels)
         yield replace(own, rows=SUBSET)
 
