@@ -19,7 +19,7 @@ from bench.table import text_table
 from bench.tradeoff_plot import Line, Panel, Spot, drawn
 from bench.transformers import verdict
 from bench.transformers_steps import TOP_K, Asked
-from bench.transformers_studies import ANCHOR, SUBSET_LENGTH
+from bench.transformers_studies import ANCHOR, LONG, SUBSET_LENGTH
 from xmcspark.neural.unidec.settings import UnidecSettings
 
 MARK = "<!-- From here on written by bench.transformers_report. -->"
@@ -36,10 +36,9 @@ def asked_of(row: Row) -> Asked:
 
 
 def is_ablation(result: Result) -> bool:
-    """Those read short texts: that is how the two kinds of results are told apart."""
-    return any(
-        asked_of(row).changes.get("encoder.max_length") == SUBSET_LENGTH for row in result["rows"].values()
-    )
+    """Those read texts to a length of their own: that is how the two kinds of results are told apart."""
+    lengths = {asked_of(row).changes.get("encoder.max_length") for row in result["rows"].values()}
+    return not lengths.isdisjoint((SUBSET_LENGTH, LONG))
 
 
 def seconds_of(row: Row) -> dict[str, float]:
@@ -122,13 +121,14 @@ def pools_table(result: Result) -> str:
         tasks = [task for row in rows for task in row["levels"]]
         queries = asked_of(rows[0]).changes.get("unidec.batch_size", UnidecSettings().batch_size)
         labels, positives = (mean(task[key] for task in tasks) for key in ("pool_labels", "pool_positives"))
+        wide = [task["classifier_pool_labels"] for task in tasks if "classifier_pool_labels" in task]
         quality = (f"{100 * _mean(rows, name):.2f}" for name in ("P@1", "PSP@5"))
         costs = mean(seconds_of(row)["fine-tuning"] for row in rows), mean(row["peak_mb"] for row in rows)
         shown.append(
             [
                 title,
                 str(queries),
-                f"{labels:,.0f}",
+                " / ".join(f"{count:,.0f}" for count in (labels, *([mean(wide)] if wide else []))),
                 f"{positives:.2f}",
                 *quality,
                 *(f"{c:,.0f}" for c in costs),

@@ -19,6 +19,7 @@ from xmcspark.matchers.targets import rows_of, select
 from xmcspark.neural.embed import embed_texts
 from xmcspark.neural.progress import Report
 from xmcspark.neural.unidec.nearest import ExactLabels
+from xmcspark.neural.unidec.task import PoolSizes
 from xmcspark.neural.unidec.text_model import UnidecTextModel, train_unidec
 from xmcspark.sparse.rows import stacked_rows
 
@@ -76,7 +77,10 @@ def learned(
 
 
 def _told(report: Any) -> dict[str, Any]:
-    pools = {"pool_labels": report.pools.average_labels, "pool_positives": report.pools.average_positives}
+    first, *others = report.pools.values() or [PoolSizes()]  # of the dual head, where there is one
+    pools = {"pool_labels": first.average_labels, "pool_positives": first.average_positives}
+    if others:
+        pools["classifier_pool_labels"] = others[0].average_labels
     return {"level": report.task, **pools, **asdict(report.tuned)}
 
 

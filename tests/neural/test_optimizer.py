@@ -10,13 +10,11 @@ pytest.importorskip("transformers")
 
 from toy_task import Scale, make_task, weights_of  # noqa: E402
 
-from xmcspark.neural.batch import Batch  # noqa: E402
 from xmcspark.neural.device import Device  # noqa: E402
 from xmcspark.neural.fine_tune import fine_tune  # noqa: E402
 from xmcspark.neural.optimizer import (  # noqa: E402
     LossScale,
     clipping,
-    fill_gradients,
     gradient_norm,
     make_optimizer,
     module_tensors,
@@ -39,28 +37,6 @@ def test_matrices_decay_and_biases_scales_and_temperatures_do_not(tiny_encoder):
     assert still == {n for n in decay if n.endswith("bias") or "LayerNorm" in n or n == "temperature"}
     set_rates(optimizer, 0.5)
     assert {group["lr"] for group in optimizer.param_groups} == {EncoderSettings().learning_rate / 2, 0.25}
-
-
-def test_words_have_the_same_gradients_sparse_and_over_several_passes_as_dense_and_at_once(tiny_encoder):
-    texts = ["red box", "red", "blue lamp red box"]
-    words = tiny_encoder.model.get_input_embeddings()
-
-    def gradient(parts):
-        for part in parts:
-            tokens = Batch.of(tiny_encoder.tokenize(part), tiny_encoder.pad)
-            tiny_encoder.unit(tokens)[:, 0].sum().backward()
-        sparse = words.weight.grad.is_sparse
-        fill_gradients(tiny_encoder.parameters())
-        found = words.weight.grad.clone()
-        tiny_encoder.zero_grad()
-        return found, sparse
-
-    dense, was_sparse = gradient([texts])
-    tiny_encoder.train_words(True)
-    filled, is_sparse = gradient([[text] for text in texts])
-    assert (was_sparse, is_sparse) == (False, True)
-    assert filled.count_nonzero() > 0
-    torch.testing.assert_close(filled, dense)
 
 
 def test_the_state_made_beforehand_is_the_one_that_adamw_starts_from():

@@ -232,10 +232,16 @@ def test_without_examples_or_neighbours_their_sections_are_left_out():
 
 
 def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
-    pools = {"labels": 812.4, "positives": 5.25}
+    pools = {
+        "dual": {"labels": 812.4, "positives": 5.25},
+        "classifier": {"labels": 4096.0, "positives": 6.0},
+    }
     tasks = [
-        {"task": name, "steps": steps, "seconds": 61.0, "loss": loss, "validation": held_out, "pools": pools}
-        for name, steps, loss, held_out in (("dual", 700, 1.25, 0.5), ("unidec", 0, None, None))
+        {"task": name, "steps": steps, "seconds": 61.0, "loss": loss, "validation": held_out, "pools": made}
+        for name, steps, loss, held_out, made in (
+            ("dual", 700, 1.25, 0.5, pools),
+            ("unidec", 0, None, None, {}),
+        )
     ]
     searched = {"labels": 21_000, "width": 768, "heads": ["dual", "classifier"], "bytes": 64_512_000}
     notes = {
@@ -252,8 +258,8 @@ def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
         "approximate",
         "98.7%",
         "1.250",
-        "812",
-        "5.2",
+        "812 / 4,096",
+        "5.2 / 6.0",
         "50.0%",
         "minilm",
         "Device cpu",

@@ -15,6 +15,7 @@ from xmcspark.neural.batch import Batch
 from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.memory import advice_about_memory
+from xmcspark.neural.progress import EmbeddingProgress
 from xmcspark.neural.tokens import TokenStore
 
 
@@ -26,17 +27,21 @@ def embed(
     batch: int = 64,
     device: Device = CPU,
     draft: bool = False,
+    quiet: bool = False,
 ) -> np.ndarray:
     """float32 [rows, width]: embeddings of `rows` (None: all) in their order. `draft`: by matrix products as precise as
-    those of training."""
+    those of training. `quiet`: the log is not told how far it is."""
     rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, np.int64)
     out = np.empty((len(rows), encoder.width), np.float32)
     # The longest first: what does not fit into memory fails at once.
-    order = np.argsort(-tokens.lengths[rows], kind="stable")
+    lengths = tokens.lengths[rows]
+    order = np.argsort(-lengths, kind="stable")
+    progress = EmbeddingProgress(len(rows), int(lengths.sum()), quiet)
     with _Inference(encoder, device, draft) as inference:
         for start in range(0, len(order), batch):
             group = order[start : start + batch]
             out[group] = inference(tokens.batch(rows[group]))
+            progress.add(len(group), int(lengths[group].sum()))
     return out
 
 

@@ -31,7 +31,13 @@ class Embedder:
         wanted = np.arange(len(tokens)) if rows is None else rows
         rank, world = self.processes.rank, self.processes.world
         own = embed(
-            encoder, tokens, wanted[rank::world], batch=self.batch, device=self.device, draft=self.draft
+            encoder,
+            tokens,
+            wanted[rank::world],
+            batch=self.batch,
+            device=self.device,
+            draft=self.draft,
+            quiet=rank > 0,
         )
         if world == 1:
             return own

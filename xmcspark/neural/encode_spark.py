@@ -14,7 +14,6 @@ from xmcspark.config.configuration import Config
 from xmcspark.neural.available import require_torch
 from xmcspark.neural.embeddings_spark import ENCODER, write_embeddings
 from xmcspark.neural.settings import FINE_TUNING_KEYS, LAYOUT_KEYS, SOLVING_KEYS
-from xmcspark.neural.unidec.settings import training_keys
 from xmcspark.neural.work_folder_spark import keep_copy, work_folder
 from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
@@ -146,9 +145,8 @@ def _deciding_keys(config: Config) -> tuple[str, ...]:
         f"encoder.{field.name}" for field in fields(config.encoder) if field.name not in LAYOUT_KEYS
     )
     if config.unidec.enabled:
-        method = tuple(
-            f"unidec.{name}" for name in ("enabled", *training_keys(config.encoder.validation > 0))
-        )
+        own = config.unidec.training_keys(checked=config.encoder.validation > 0)
+        method = tuple(f"unidec.{name}" for name in ("enabled", *own))
         return (*encoder, *method, "augment.weight", "predict.exclude_self", "seed")
     solved = tuple(f"train.{name}" for name in SOLVING_KEYS)
     if config.x_transformer.enabled:
@@ -181,7 +179,7 @@ _READS = ("instances", "augmented", "labels", "exclude", f"{LOOKUP}/")
 _WRITES = ("embeddings", f"{ENCODER}/", f"{OUTCOME}/")
 STAGE = Stage(
     "encode",
-    1,
+    2,
     ("encoder.enabled",),
     reads=_READS,
     writes=_WRITES,

@@ -20,6 +20,7 @@ from xmcspark.errors import ConfigError, InputError
 from xmcspark.neural.batch import Batch
 from xmcspark.neural.model_folder import length_problem, model_folder, vocabulary_problem
 from xmcspark.neural.settings import POOLINGS
+from xmcspark.neural.word_vectors import WordVectors
 
 _SETTINGS_FILE = "encoder.json"
 _KIND, _VERSION = "text encoder", 1
@@ -147,12 +148,11 @@ class TextEncoder(torch.nn.Module):
         return [ids or self._nothing for ids in found["input_ids"]]
 
     def train_words(self, wanted: bool) -> None:
-        """Whether training moves the vectors of words, or only what lies above them. Their gradients are sparse where
-        they can be: each forward pass would else add a table as large as the vocabulary."""
+        """Whether training moves the vectors of words, or only what lies above them."""
         words = self.model.get_input_embeddings()
         words.weight.requires_grad_(wanted)
-        if type(words) is torch.nn.Embedding and not words.scale_grad_by_freq:
-            words.sparse = True
+        if WordVectors.fits(words):
+            self.model.set_input_embeddings(WordVectors.of(words))
 
     def embed_one(self, text: str) -> np.ndarray:
         """float32 [width]: a single text, for serving. Nothing is dropped, whatever mode the encoder is in."""

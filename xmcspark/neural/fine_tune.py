@@ -147,7 +147,7 @@ class _Loop:
     def _train(self) -> None:
         """Steps until there are none left, or checks bring nothing more."""
         steps, settings = self._task.steps, self._settings
-        meter = Meter(self._task.name, self._step, steps, self._report, quiet=self._processes.rank > 0)
+        meter = Meter(self._task.name, steps, self._report, quiet=self._processes.rank > 0)
         self._set_mode(training=True)
         while self._step < steps and not self._gains_nothing():
             loss, texts = self._training.make(self._step)

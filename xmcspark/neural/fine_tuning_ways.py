@@ -113,5 +113,8 @@ def _of_level(level: LevelReport) -> dict[str, Any]:
 
 
 def _of_task(report: TaskReport) -> dict[str, Any]:
-    pools = {"labels": report.pools.average_labels, "positives": report.pools.average_positives}
+    pools = {
+        head: {"labels": sizes.average_labels, "positives": sizes.average_positives}
+        for head, sizes in report.pools.items()
+    }
     return {"task": report.task, "pools": pools, **asdict(report.tuned)}

@@ -37,9 +37,12 @@ def glas_targets(graph: Neighbours, labels: np.ndarray) -> np.ndarray:
     return shares.astype(np.float32)
 
 
-def batch_penalty(graph: Neighbours, labels: np.ndarray, weights: torch.Tensor) -> torch.Tensor:
-    """R_GLaS of the labels of a batch (increasing ids), or of some of them: it costs their number squared."""
-    some = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), _MOST)).astype(np.int64))
+def batch_penalty(
+    graph: Neighbours, labels: np.ndarray, weights: torch.Tensor, drawn: np.ndarray
+) -> torch.Tensor:
+    """R_GLaS of the labels of a batch (increasing ids), or of some of them: it costs their number squared. `drawn`
+    [labels]: random numbers of this step; those with the lowest are taken."""
+    some = np.sort(np.argsort(drawn, kind="stable")[:_MOST])
     targets = torch.from_numpy(glas_targets(graph, labels[some])).to(weights.device)
     return glas_penalty(weights[torch.from_numpy(some).to(weights.device)], targets)
 

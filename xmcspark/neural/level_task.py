@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from xmcspark.labels.cooccurrence import Neighbours
+from xmcspark.labels.draws import streams
 from xmcspark.matchers.targets import rows_of
 from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.encoder import TextEncoder
@@ -68,9 +69,11 @@ class LevelTask:
     device: Device = CPU
     tables: Sequence[RowTable] = field(init=False)
     modules: Sequence[torch.nn.Module] = ()
+    rate_settings: Sequence[str] = ("encoder.head_learning_rate",)
 
     def __post_init__(self) -> None:
         self.tables = (self.table,)
+        self._step = -1
 
     @cached_property
     def _batches(self) -> EpochBatches:
@@ -78,6 +81,7 @@ class LevelTask:
         return EpochBatches(self.data.tokens.lengths, self.step_rows, seed, self.train_rows)
 
     def batch(self, step: int) -> np.ndarray:
+        self._step = step
         return self._batches.batch(step)
 
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
@@ -85,11 +89,10 @@ class LevelTask:
         weights, bias = self.table.gathered(asked.outputs, self.device.torch)
         embeddings = encoder(self.data.tokens.batch(rows))
         loss = asked.loss(embeddings @ weights.T + bias)
-        return (
-            loss
-            if self.graph is None
-            else loss + self.glas * batch_penalty(self.graph, asked.outputs, weights)
-        )
+        if self.graph is None:
+            return loss
+        drawn = streams(self.seed, f"outputs compared in step {self._step}", asked.outputs)
+        return loss + self.glas * batch_penalty(self.graph, asked.outputs, weights, drawn)
 
     def outputs_of(self, rows: np.ndarray) -> LevelOutputs:
         """The shortlisted outputs of some rows with their targets and costs."""

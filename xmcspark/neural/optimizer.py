@@ -64,13 +64,6 @@ def set_rates(optimizer: torch.optim.Optimizer, share: float) -> None:
         group["lr"] = group["largest"] * share
 
 
-def fill_gradients(weights: Iterable[torch.nn.Parameter]) -> None:
-    """Makes sparse gradients dense: AdamW also moves words that a step did not see, by what it saw before."""
-    for weight in weights:
-        if weight.grad is not None and weight.grad.is_sparse:
-            weight.grad = weight.grad.to_dense()
-
-
 def gradient_norm(weights: Iterable[torch.nn.Parameter]) -> float:
     """The norm of all gradients together."""
     norms = [torch.linalg.vector_norm(weight.grad) for weight in weights if weight.grad is not None]

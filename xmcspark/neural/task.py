@@ -41,6 +41,11 @@ class Task(Protocol):
         """Heads with ordinary parameters."""
         ...
 
+    @property
+    def rate_settings(self) -> Sequence[str]:
+        """The settings, beside encoder.learning_rate, that say how large steps of tables and modules are."""
+        ...
+
     def batch(self, step: int) -> np.ndarray:
         """Instances (numbers) of the whole step, `step_rows` of them or fewer. Neighbours are passed forward together,
         so like lengths should be neighbours. A function of `step` alone."""

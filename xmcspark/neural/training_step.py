@@ -18,7 +18,6 @@ from xmcspark.neural.memory import advice_about_memory
 from xmcspark.neural.optimizer import (
     LossScale,
     clipping,
-    fill_gradients,
     gradient_norm,
     make_optimizer,
     module_tensors,
@@ -72,10 +71,17 @@ class TrainingStep:
             raise InputError(f"{self._task.name}: the batch of step {step} is empty")
         with advice_about_memory(lambda: self._task.memory_advice(self._settings)):
             loss = self._backward(step, rows)
-        if not math.isfinite(loss):
-            raise InputError(f"{self._task.name}: the loss of step {step} is {loss}. {_CALMER}")
-        self._apply(step)
+            if not math.isfinite(loss):
+                raise self._diverged(f"the loss of step {step} is {loss}")
+            self._apply(step)
         return loss, len(rows)
+
+    def _diverged(self, how: str) -> InputError:
+        rates = " or ".join(("encoder.learning_rate", *self._task.rate_settings))
+        return InputError(
+            f"{self._task.name}: {how}. Training diverged: lower {rates}, raise encoder.warmup, or set encoder.clip to "
+            "1; then remove the checkpoints and start again"
+        )
 
     def _backward(self, step: int, rows: np.ndarray) -> float:
         """Gradients of this process's share; the loss of all."""
@@ -103,7 +109,7 @@ class TrainingStep:
         norm = gradient_norm(self._weights) * scale
         if self.loss_scale.accepts(self._all_finite(norm)):
             if not math.isfinite(norm):
-                raise InputError(f"{self._task.name}: the gradient of step {step} has no end. {_CALMER}")
+                raise self._diverged(f"the gradient of step {step} has no end")
             scale_gradients(self._weights, scale * clipping(norm, self._settings.clip))
             share = share_of_rate(step, self._task.steps, self._settings.warmup, self._schedule)
             set_rates(self._optimizer, share)
@@ -116,7 +122,6 @@ class TrainingStep:
 
     def _add_gradients(self) -> None:
         """Over passes and processes. A weight that only some losses used has a gradient of zero in the others."""
-        fill_gradients(self._weights)
         if self._processes.world == 1:
             return
         used = torch.tensor([weight.grad is not None for weight in self._weights], dtype=torch.float32)
@@ -134,12 +139,6 @@ class TrainingStep:
         infinite = torch.tensor([float(not table.pending_is_finite()) for table in self._task.tables] + [0.0])
         self._processes.add([infinite])
         return math.isfinite(norm) and not float(infinite.sum())
-
-
-_CALMER = (
-    "Training diverged: lower encoder.learning_rate or encoder.head_learning_rate, raise encoder.warmup, or set "
-    "encoder.clip to 1; then remove the checkpoints and start again"
-)
 
 
 def shares(rows: int, batch_size: int, rank: int, world: int) -> list[tuple[slice, float]]:

@@ -10,6 +10,8 @@ from xmcspark.report.data import ReportData
 from xmcspark.report.fine_tuning_section import encoder_facts
 from xmcspark.report.markup import NOTHING, Section, duration, facts, paragraph, percent, section, size, table
 
+_OF_POOLS = (("labels", ",.0f"), ("positives", ".1f"))  # what is shown of the pools of each head
+
 
 def label_vectors(data: ReportData) -> Section | None:
     """None for a run without them."""
@@ -22,12 +24,12 @@ def label_vectors(data: ReportData) -> Section | None:
         paragraph(
             "Texts and labels are vectors, and the labels nearest to a text are its predictions: by the dual head, "
             "which compares with label texts, by the classifier, which has a vector of each label, or by the sum of "
-            "both."
+            "both. Texts are trained on pools of labels, the classifier's larger than those of the dual head."
         ),
         facts(_facts(searched) | encoder_facts(data.notes("encode"))),
         table(
             "What was trained, on pools of labels",
-            ["task", "steps", "time", "loss", "labels of a pool", "positives of a text", "P@1 held out"],
+            ["task", "steps", "time", "loss", "labels of a pool", "positives in it", "P@1 held out"],
             [_task(task) for task in data.notes("encode").get("tasks", ())],
         ),
     )
@@ -53,7 +55,6 @@ def _task(task: Mapping[str, Any]) -> list[str]:
         f"{task['steps']:,}",
         duration(task["seconds"]),
         NOTHING if loss is None else f"{loss:.3f}",
-        f"{pools['labels']:,.0f}",
-        f"{pools['positives']:.1f}",
+        *(" / ".join(f"{pool[what]:{how}}" for pool in pools.values()) or NOTHING for what, how in _OF_POOLS),
         NOTHING if held_out is None else percent(held_out),
     ]

@@ -134,6 +134,28 @@ def test_a_pool_whose_queries_have_no_more_labels_is_filled_with_others_at_rando
     assert len(PoolSampler(3, 0, 20, 0).pool(Y, rows, 0).labels) == 3
 
 
+@pytest.mark.parametrize(("labels", "size"), [(50, 60), (50, 45), (150, 100), (1000, 100)])
+def test_a_pool_is_filled_up_to_its_size_or_to_all_there_are(labels, size):
+    Y, others = as_csr(sp.csr_matrix(np.eye(8, labels))), np.arange(labels)
+    pools = [PoolSampler(3, 0, size, 0, others).pool(Y, np.arange(8), step).labels for step in range(40)]
+    assert {len(pool) for pool in pools} == {min(size, labels)}
+    assert all(set(range(8)) <= set(pool.tolist()) for pool in pools)
+    drawn = np.bincount(np.concatenate(pools), minlength=labels)[8:]
+    expected = 40 * (min(size, labels) - 8) / (labels - 8)
+    assert abs(drawn.mean() - expected) < 1e-9
+    assert drawn.max() <= min(40, expected + 6 * np.sqrt(expected))  # none is preferred
+
+
+def test_a_pool_that_comes_larger_may_stay_so():
+    dense = np.zeros((4, 60))
+    dense[:, :30] = 1
+    Y, rows, others = as_csr(sp.csr_matrix(dense)), np.arange(4), np.arange(60)
+    natural = PoolSampler(10, 0, None, 0).pool(Y, rows, 0)
+    kept = PoolSampler(10, 0, 5, 0, others, at_least=True).pool(Y, rows, 0)
+    np.testing.assert_array_equal(kept.labels, natural.labels)
+    assert len(PoolSampler(10, 0, 50, 0, others, at_least=True).pool(Y, rows, 0).labels) == 50
+
+
 def test_a_batch_without_any_label_is_refused():
     with pytest.raises(InputError, match="none of its 2 queries has a label"):
         PoolSampler(3, 6, None, 0).pool(as_csr(sp.csr_matrix((3, 5))), np.array([0, 2]), 4)

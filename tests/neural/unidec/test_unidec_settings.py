@@ -9,7 +9,7 @@ import pytest
 from xmcspark.config.setting import declaration_of
 from xmcspark.errors import ConfigError
 from xmcspark.neural import available
-from xmcspark.neural.unidec.settings import UnidecSettings, training_keys
+from xmcspark.neural.unidec.settings import UnidecSettings
 
 
 def test_defaults_are_those_of_the_paper():
@@ -62,12 +62,35 @@ def test_what_is_missing_is_known_before_anything_runs(monkeypatch):
     auto = replace(asked, search="auto")
     available.require_torch("method: unidec", *auto.packages)
     auto.check_labels(49_999)
-    with pytest.raises(ConfigError, match=r"unidec.search auto of 50,000 labels needs faiss"):
+    with pytest.raises(
+        ConfigError, match=r"unidec.search auto of 50,000 labels \(exact needs nothing more\) needs"
+    ):
         auto.check_labels(50_000)
 
 
 def test_which_settings_decide_what_is_learned():
-    keys = training_keys(checked=False)
+    keys = UnidecSettings().training_keys(checked=False)
     assert {"heads", "positives", "search", "recall"} <= set(keys)
     assert not {"enabled", "recompute", "texts_at_once", "space"} & set(keys)
-    assert set(training_keys(checked=True)) - set(keys) == {"space"}
+    assert set(UnidecSettings().training_keys(checked=True)) - set(keys) == {"space"}
+
+
+def test_settings_of_a_head_that_is_not_trained_decide_nothing():
+    dual = UnidecSettings(heads=("dual",))
+    assert dual.decisive(checked=False) == replace(dual, classifier_pool_size=9).decisive(checked=False)
+    both = UnidecSettings()
+    assert both.decisive(checked=False) != replace(both, classifier_pool_size=9).decisive(checked=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, 4096),
+        ({"pool_size": 5000}, 5000),
+        ({"pool_size": 100, "classifier_pool_size": None}, 100),
+        ({"classifier_pool_size": None}, None),
+        ({"heads": ("dual",)}, None),
+    ],
+)
+def test_what_the_classifiers_pool_is_filled_up_to(changes, expected):
+    assert replace(UnidecSettings(), **changes).classifier_pool == expected

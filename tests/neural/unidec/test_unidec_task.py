@@ -11,10 +11,12 @@ from unidec_set import SMALL, first_rows, small_heads, unidec_set
 
 from xmcspark.errors import InputError, StoreError
 from xmcspark.labels.cooccurrence import counted_neighbours
+from xmcspark.neural import glas
 from xmcspark.neural.embed import embed
 from xmcspark.neural.glas import glas_penalty, glas_targets
 from xmcspark.neural.row_table import RowTable
 from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
+from xmcspark.neural.unidec.refresh import Refresh
 from xmcspark.neural.unidec.task import UnidecTask
 from xmcspark.sparse.csr import as_csr
 
@@ -65,7 +67,10 @@ def test_loss_is_that_of_both_heads_over_the_pool(make_task, tiny_encoder):
         scores, pairs_of(pool)
     )
     torch.testing.assert_close(found, expected + 0.5 * second, atol=1e-4, rtol=1e-4)
-    assert task.pools.average_labels == len(pool.labels)
+    assert {head: sizes.average_labels for head, sizes in task.pools.items()} == {
+        "dual": len(pool.labels),
+        "classifier": len(pool.labels),
+    }
 
 
 def test_excluded_labels_are_neither_right_nor_wrong(make_task, tiny_encoder):
@@ -144,7 +149,7 @@ def test_the_classifier_may_have_a_larger_pool_with_all_positives_that_are_in_it
     (ids, _, _), *_ = task.table._gatherings
     assert (len(small.labels), len(ids)) == (18, 23)
     assert set(small.labels) < set(ids)
-    assert task.pools.average_labels == 18
+    assert (task.pools["dual"].average_labels, task.pools["classifier"].average_labels) == (18, 23)
     E, Z = (
         torch.from_numpy(embed(tiny_encoder, tokens, some))
         for tokens, some in ((task.data.tokens, rows), (task.data.label_tokens, small.labels))
@@ -159,6 +164,31 @@ def test_the_classifier_may_have_a_larger_pool_with_all_positives_that_are_in_it
     second = loss(margins, pairs, classifier.temperature)
     second = second + binary_cross_entropy(margins / classifier.temperature + classifier.offset, pairs)
     torch.testing.assert_close(found, 0.5 * first + 0.5 * second, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1000, LABELS), (3, None)])
+def test_the_classifiers_pool_has_at_most_all_labels_and_at_least_the_dual_heads(
+    make_task, tiny_encoder, size, expected
+):
+    task = make_task(replace(SMALL, classifier_pool_size=size))
+    task.loss(tiny_encoder, task.batch(0))
+    (ids, _, _), *_ = task.table._gatherings
+    assert len(ids) == (expected or task.pools["dual"].last)
+
+
+def test_glas_compares_other_labels_in_other_steps(make_task, tiny_encoder, monkeypatch):
+    """A pool of all labels is the same in every step."""
+    monkeypatch.setattr(glas, "_MOST", 6)
+    graph, _ = counted_neighbours(make_task().data.Y, 100)
+    compared = []
+    monkeypatch.setattr(
+        glas, "glas_targets", lambda graph, labels: compared.append(labels) or np.eye(6, dtype="f4")
+    )
+    task = make_task(replace(SMALL, reduction="pal", glas=0.3), graph=graph)
+    for step in (0, 1, 0):
+        task.loss(tiny_encoder, task.batch(step))
+    assert compared[0].tolist() == compared[2].tolist() != compared[1].tolist()
+    assert len(compared[0]) == 6
 
 
 def test_labels_of_instances_that_are_held_out_are_in_no_pool(make_task, tiny_encoder):
@@ -178,7 +208,7 @@ def test_one_positive_is_learned_with_pol(make_task, tiny_encoder):
     for reduction in ("psl", "pol"):
         task = make_task(replace(SMALL, reduction=reduction, bce=0.0), heads=small_heads(dual=False))
         values[reduction] = task.loss(tiny_encoder, task.batch(0)).item()
-        assert task.pools.average_positives >= 1
+        assert task.pools["classifier"].average_positives >= 1
     assert values["psl"] != values["pol"]
 
 
@@ -275,6 +305,9 @@ def test_a_resumed_task_finds_its_refresh_and_without_it_says_so(make_task, tiny
     first_process = {"folder": task.folder.parent / "process-1", "first_folder": task.folder}
     elsewhere = make_task(**first_process)  # where only the first process's folder was brought
     np.testing.assert_array_equal(elsewhere.batch(1), task.batch(1))
+    other = Refresh(task.rows[::-1].copy(), None)  # what another process kept of a run that was killed
+    other.save(first_process["folder"] / "unidec-refresh-0")
+    np.testing.assert_array_equal(make_task(**first_process).batch(1), task.batch(1))
     with pytest.raises(StoreError, match="refresh-1 is missing"):
         make_task(**first_process).batch(task.steps_per_epoch + 1)
     with pytest.raises(StoreError, match="refresh-1 is missing"):

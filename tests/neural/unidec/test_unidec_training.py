@@ -1,13 +1,7 @@
 """Training: every choice of heads learns, a killed run ends as if it had not been killed, a dual encoder is extended
-without made instances, and two processes do what one does."""
+without made instances."""
 
-import os
-import shutil
-import socket
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import needs_torch  # noqa: F401
 import numpy as np
@@ -15,7 +9,6 @@ import pytest
 import torch
 from small_set import LABELS, WORDS, texts_and_targets
 from tiny_model import open_tiny
-from training_process import gradients
 from unidec_set import QUICK, SMALL, small_heads, unidec_set
 
 from xmcspark.errors import ConfigError, InputError
@@ -27,6 +20,7 @@ from xmcspark.neural.unidec.first_vectors import first_vectors
 from xmcspark.neural.unidec.task import UnidecTask
 from xmcspark.neural.unidec.text_model import train_unidec
 from xmcspark.neural.unidec.train import UnidecTraining
+from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.rows import take_rows
 
 FEW = replace(QUICK, epochs=2.0, checkpoint_every=4)
@@ -64,7 +58,12 @@ def test_instances_that_were_held_out_find_their_labels(heads, data, tiny_encode
         )
         found.append(report.tuned.validation)
     assert found[1] >= max(0.6, found[0] + 0.1)
-    assert report.pools.average_positives > 2
+    assert all(sizes.average_positives > 2 for sizes in report.pools.values())
+    assert tuple(report.pools) == heads
+
+
+def full_memory(*_):
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
 
 class KilledError(Exception):
@@ -197,23 +196,60 @@ def test_what_one_process_lacks_is_made_by_all():
 
 
 def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkeypatch):
-    def full(*_):
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-
     for place, name in ((UnidecTask, "_dual_loss"), (torch.Tensor, "backward")):
         with monkeypatch.context() as patch:
-            patch.setattr(place, name, full)
+            patch.setattr(place, name, full_memory)
             with pytest.raises(
-                InputError, match=r"16 queries and a pool of \d+ labels .* set unidec\.recompute to"
+                InputError,
+                match=r"16 queries and a pool of \d+ labels \(dual\) and a pool of \d+ labels \(classifier\) .* set "
+                r"unidec\.recompute to",
             ):
                 training(tmp_path, data).run(tiny_encoder)
             with pytest.raises(
-                InputError, match=r"set unidec\.texts_at_once below 64; or lower unidec\.batch_size"
+                InputError,
+                match=r"set unidec\.texts_at_once below 64; or lower unidec\.batch_size or unidec\.pool_size or "
+                r"unidec\.classifier_pool_size\. Training goes on",
             ):
                 training(tmp_path, data, replace(SMALL, recompute=True)).run(tiny_encoder)
-            patch.setattr(type(tiny_encoder), "forward", full)
+            patch.setattr(type(tiny_encoder), "forward", full_memory)
             with pytest.raises(InputError, match=r"set encoder\.embed_batch to"):
                 training(tmp_path / "anew", data).run(tiny_encoder)
+
+
+def test_what_a_lack_of_memory_is_answered_with_is_not_refused(data, tiny_encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(UnidecTask, "_classifier_loss", full_memory)
+    for changes, advice in (
+        ({"heads": ("classifier",)}, r"or lower unidec\.batch_size or unidec\.classifier_pool_size\. "),
+        ({"reduction": "pal"}, r"lower unidec\.batch_size, or set unidec\.reduction to psl"),
+    ):
+        with pytest.raises(InputError, match=advice):
+            training(tmp_path / str(changes), data, replace(SMALL, **changes)).run(tiny_encoder)
+
+
+def test_a_run_that_diverges_is_told_of_the_rates_it_has(data, tiny_encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(UnidecTask, "loss", lambda *_: torch.tensor(float("nan"), requires_grad=True))
+    for heads, rates in (
+        (("dual",), r"unidec\.head_learning_rate, raise"),
+        (("classifier",), r"unidec\.head_learning_rate or unidec\.table_learning_rate, raise"),
+    ):
+        with pytest.raises(InputError, match=rf"lower encoder\.learning_rate or {rates}"):
+            training(tmp_path / heads[0], data, replace(SMALL, heads=heads)).run(tiny_encoder)
+
+
+def test_what_is_excluded_is_not_taken_for_an_answer_when_a_model_is_checked(data, tiny_encoder, tmp_path):
+    """As if every instance were itself one of the labels: its nearest, and never predicted."""
+    held_out = np.arange(len(data)) % 4 == 0
+    how = replace(QUICK, epochs=0.0, validation=0.25)
+    Y = data.Y.to_scipy().toarray() > 0
+    space, found = replace(SMALL, heads=("dual",)), {}
+    for name, excluded in (("nothing", None), ("all but its own", ~Y), ("its own", Y)):
+        excluded = None if excluded is None else as_csr(excluded.astype(np.float32))
+        given = replace(data, excluded=excluded)
+        _, (report,) = training(tmp_path / name, given, space, how, held_out=held_out).run(tiny_encoder)
+        found[name] = report.tuned.validation
+    assert found["all but its own"] == 1
+    assert 0 < found["nothing"] < 1
+    assert found["its own"] == 0
 
 
 def test_a_run_goes_on_with_what_the_advice_about_memory_changes(data, tiny_folder, tmp_path, monkeypatch):
@@ -225,42 +261,12 @@ def test_a_run_goes_on_with_what_the_advice_about_memory_changes(data, tiny_fold
         apply(step, number)
 
     monkeypatch.setattr(TrainingStep, "_apply", full)
-    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+    with pytest.raises(InputError, match=r"set unidec\.recompute to true"):
         training(tmp_path, data).run(open_tiny(tiny_folder))
     monkeypatch.setattr(TrainingStep, "_apply", apply)
     smaller = replace(SMALL, recompute=True, texts_at_once=8)
     _, (report,) = training(tmp_path, data, smaller).run(open_tiny(tiny_folder))
     assert report.tuned.resumed_at == 4
-
-
-def test_two_processes_have_the_loss_and_the_gradients_of_one(tiny_folder, tmp_path, monkeypatch):
-    """With the same clusters and negatives, which texts embedded in other company might shift by a rounding error: they
-    lie where the first process has kept them, as they do for a run that goes on elsewhere."""
-    data, one, two = (tmp_path / name for name in ("data", "one", "two"))
-    unidec_set(data, open_tiny(tiny_folder))
-    alone = gradients(tiny_folder, data, one)
-    place = Path("process-0", "unidec-refresh-0")
-    shutil.copytree(one / place, two / place)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    here = Path(__file__).parent
-    path = os.pathsep.join(map(str, (here, here.parent, here.parents[2])))
-    command = [sys.executable, str(here / "training_process.py"), tiny_folder, data, two]
-    environment = os.environ | group | {"RANK": "1", "PYTHONPATH": path}
-    for name, value in (group | {"RANK": "0"}).items():
-        monkeypatch.setenv(name, value)
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as other:
-        first = gradients(tiny_folder, data, two)
-        _, complaint = other.communicate(timeout=120)
-    assert other.returncode == 0, complaint
-    second = dict(np.load(two / "gradients-1.npz"))
-    assert set(alone) == set(first) == set(second)
-    for name, gradient in alone.items():
-        size = max(1e-3, np.abs(gradient).max())
-        np.testing.assert_allclose(first[name] / size, gradient / size, atol=1e-3, err_msg=name)
-        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
 
 
 def test_labels_without_text_are_refused_and_the_classifier_is_offered(data, tiny_encoder, tmp_path):
@@ -306,6 +312,14 @@ def test_what_is_not_worth_its_while_is_warned_about(data, changes, epochs, warn
     (found,) = data.warnings(replace(SMALL, **changes), epochs)
     assert warning in found
     assert data.warnings(replace(SMALL, refresh_epochs=1), epochs) == []
+
+
+def test_a_classifier_that_has_a_pool_of_its_own_is_not_warned_about_small_pools(data):
+    small = {"pool_size": 4, "batch_size": 16}
+    alone = replace(SMALL, heads=("classifier",), **small)
+    assert "teach nothing" in data.warnings(alone, 1.0)[0]
+    assert data.warnings(replace(alone, classifier_pool_size=20), 1.0) == []
+    assert "teach nothing" in data.warnings(replace(SMALL, classifier_pool_size=20, **small), 1.0)[0]
 
 
 def test_parts_of_other_sizes_are_refused(data):

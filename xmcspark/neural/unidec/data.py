@@ -18,12 +18,14 @@ from xmcspark.neural.held_out import drawn_rows
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.sparse.csr import Csr
+from xmcspark.sparse.rows import take_rows
 from xmcspark.store.arrays import load_arrays, save_arrays
 
 log = logging.getLogger(__name__)
 
 _KIND, _VERSION = "training set of UniDEC", 1
 _TOKENS = "tokens"
+_ROWS = 1 << 16  # instances that are looked at together
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,13 @@ class UnidecData:
     @cached_property
     def trained_labels(self) -> np.ndarray:
         """int64, increasing: labels that some instance has. The others cannot be learned, only found by their texts."""
+        return self.labels_of(np.arange(len(self)))
+
+    def labels_of(self, rows: np.ndarray) -> np.ndarray:
+        """int64, increasing: labels that some of these instances have."""
         seen = np.zeros(self.Y.shape[1], bool)
-        seen[self.Y.indices] = True
+        for start in range(0, len(rows), _ROWS):
+            seen[take_rows(self.Y, rows[start : start + _ROWS]).indices] = True
         return np.flatnonzero(seen)
 
     def rows_with_labels(self) -> np.ndarray:
@@ -99,10 +106,12 @@ class UnidecData:
                 f"unidec.positives is {settings.positives}, but no instance has more than {most} labels: all of them "
                 "are taken"
             )
-        if settings.pool_size is not None and settings.pool_size < settings.batch_size:
+        narrow = settings.pool_size if "dual" in settings.heads else settings.classifier_pool
+        if narrow is not None and narrow < settings.batch_size:
             found.append(
-                f"unidec.pool_size is {settings.pool_size} for batches of {settings.batch_size} queries: some queries "
-                "will have none of their labels in the pool and teach nothing; make pools larger or batches smaller"
+                f"unidec.pool_size makes pools of {narrow} labels for batches of {settings.batch_size} queries: some "
+                "queries will have none of their labels in the pool and teach nothing; make pools larger or batches "
+                "smaller"
             )
         if 1 < epochs <= settings.refresh_epochs:
             found.append(

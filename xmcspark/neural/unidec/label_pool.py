@@ -55,9 +55,9 @@ class PoolSampler:
     hard_negatives: int  # η at most
     size: int | None  # of the pool: filled up or cut, at mined negatives first; None: as it comes
     seed: int
-    others: np.ndarray | None = (
-        None  # labels to fill a pool up with, where its queries have no more; None: none
-    )
+    # labels to fill a pool up with, where its queries have no more; None: none
+    others: np.ndarray | None = None
+    at_least: bool = False  # whether a pool that has more than `size` stays as it comes
 
     def pool(self, Y: Csr, rows: np.ndarray, step: int, mined: np.ndarray | None = None) -> LabelPool:
         """The pool of the queries `rows` (rows of Y, whose values are targets) in a step.
@@ -71,9 +71,9 @@ class PoolSampler:
             stream = streams(self.seed, f"hard negatives of step {step}", rows)
             parts.append(_drawn(mined[rows], stream, self.hard_negatives))
         labels = np.unique(np.concatenate(parts)).astype(np.int64)
-        if self.size is not None:
+        if self.size is not None and not (self.at_least and len(labels) >= self.size):
             parts += [known.label[~sampled], self._at_random(self.size, step)]
-            labels = self._sized(parts, step)
+            labels = self._sized(parts, self.size, step)
         if not len(labels):
             raise InputError(
                 f"step {step}: none of its {len(rows)} queries has a label, so there is nothing to compare them with; "
@@ -82,22 +82,24 @@ class PoolSampler:
         return self._matched(known, labels, rows, step)
 
     def _at_random(self, count: int, step: int) -> np.ndarray:
-        """So many labels out of all that a pool may be filled up with; some may come twice."""
-        if self.others is None or not len(self.others):
+        """So many labels or more, out of those that a pool may be filled up with. All of them if these are few; else
+        twice as many are drawn, in a time that does not follow the number of labels, and some come twice."""
+        if self.others is None:
             return np.zeros(0, np.int64)
-        places = np.arange(count)
-        drawn = hashed(streams(self.seed, f"labels at random of step {step}", places), 0)
+        if len(self.others) <= 4 * count:
+            return self.others
+        drawn = hashed(streams(self.seed, f"labels at random of step {step}", np.arange(2 * count)), 0)
         return np.asarray(self.others[(drawn % np.uint64(len(self.others))).astype(np.int64)])
 
-    def _sized(self, parts: list[np.ndarray], step: int) -> np.ndarray:
-        """The labels of the first parts, up to `size`; within the part where that is reached, by hash."""
+    def _sized(self, parts: list[np.ndarray], size: int, step: int) -> np.ndarray:
+        """`size` labels of the first parts; within the part where that is reached, by hash."""
         label = np.concatenate(parts)
         part = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
         drawn = hashed(streams(self.seed, f"pool of step {step}", label), 0)
         order = np.lexsort((drawn, part))
         label = label[order]
         _, first = np.unique(label, return_index=True)  # a label counts in the first part that has it
-        return np.sort(label[np.sort(first)[: self.size]]).astype(np.int64)
+        return np.sort(label[np.sort(first)[:size]]).astype(np.int64)
 
     def _matched(self, known: _Entries, labels: np.ndarray, rows: np.ndarray, step: int) -> LabelPool:
         """All positives of the queries that are in the pool, however they came there."""

@@ -16,6 +16,8 @@ REDUCTIONS = ("psl", "pol", "pal")
 SPACES = ("both", "dual", "classifier")
 SEARCHES = ("auto", "exact", "approximate")
 _FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
+SEARCH_KEYS = ("space", "search", "recall")  # how labels are searched, once all is trained
+_LAYOUT_KEYS = ("enabled", "texts_at_once", "recompute")  # how a step is cut, not what it learns
 _TAU = 5  # the paper's: what is drawn from does not get narrower with refreshes more often
 
 
@@ -63,7 +65,8 @@ class UnidecSettings:
     )
     positives: int = setting(
         3,
-        "β: labels that each query brings into the pool, at most.",
+        "β: labels that each query brings into the pool, at most. A pool that is filled up has their others, too: the "
+        "classifier's has all of them.",
         source="paper 5, figure 2.2b",
         minimum=1,
     )
@@ -92,8 +95,8 @@ class UnidecSettings:
     )
     classifier_pool_size: int | None = setting(
         4096,
-        "What the classifier's pool is filled up to: its labels take no forward passes, so that thousands cost little; "
-        "null leaves it the pool of the dual head.",
+        "What the classifier's pool is filled up to, as pools of pool_size are: its labels take no forward passes, so "
+        "that thousands cost little. It is never smaller than the dual head's; null leaves it that one.",
         source="paper 5, table 2.3: 3000 to 4000",
         minimum=2,
     )
@@ -112,7 +115,8 @@ class UnidecSettings:
     )
     bce: float = setting(
         1.0,
-        "Weight of binary cross-entropy beside the classifier's loss; 0 leaves it out: P@k lower, PSP@k higher.",
+        "Weight of binary cross-entropy beside the classifier's loss; 0 leaves it out: in the paper P@k is lower then "
+        "and PSP@k higher; in bench/UNIDEC.md, after one epoch, both were higher.",
         source="paper 5, table 2.4",
         minimum=0,
     )
@@ -229,7 +233,9 @@ class UnidecSettings:
                 ]
             )
         if not self.searches_all(labels):
-            require_torch(f"unidec.search {self.search} of {labels:,} labels", "faiss")
+            require_torch(
+                f"unidec.search {self.search} of {labels:,} labels (exact needs nothing more)", "faiss"
+            )
 
     def searches_all(self, labels: int) -> bool:
         """Whether so many labels are all compared, without an index."""
@@ -238,8 +244,23 @@ class UnidecSettings:
     def decisive(self, *, checked: bool) -> dict[str, Any]:
         """The values that decide what is learned (`training_keys`), as JSON has them: what was begun with the same ones
         may be gone on with, after a lack of memory, say, with smaller passes."""
-        values = {name: getattr(self, name) for name in training_keys(checked)}
+        values = {name: getattr(self, name) for name in self.training_keys(checked)}
         return {**values, "heads": list(self.heads)}
+
+    def training_keys(self, checked: bool) -> tuple[str, ...]:
+        """Settings that decide what is learned. What is searched in the end is among them only if the model is
+        `checked` by such a search while it is trained; how labels are searched always, because negatives are mined
+        so."""
+        left_out = {*_LAYOUT_KEYS, *(() if checked else ("space",))}
+        left_out |= set() if "classifier" in self.heads else {"classifier_pool_size"}
+        return tuple(field.name for field in fields(self) if field.name not in left_out)
+
+    @property
+    def classifier_pool(self) -> int | None:
+        """What the classifier's pool is filled up to; None: it is as it comes, or there is none."""
+        if "classifier" not in self.heads:
+            return None
+        return max((size for size in (self.pool_size, self.classifier_pool_size) if size), default=None)
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -252,14 +273,3 @@ class UnidecSettings:
         if not self.hard_negatives or self.mined_negatives is None:
             return self.hard_negatives * max(self.refresh_epochs, _TAU)
         return self.mined_negatives
-
-
-SEARCH_KEYS = ("space", "search", "recall")  # how labels are searched, once all is trained
-_LAYOUT_KEYS = ("enabled", "texts_at_once", "recompute")  # how a step is cut, not what it learns
-
-
-def training_keys(checked: bool) -> tuple[str, ...]:
-    """Settings that decide what is learned. What is searched in the end is among them only if the model is `checked`
-    by such a search while it is trained; how labels are searched always, because negatives are mined so."""
-    left_out = _LAYOUT_KEYS if checked else (*_LAYOUT_KEYS, "space")
-    return tuple(field.name for field in fields(UnidecSettings) if field.name not in left_out)

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from xmcspark.errors import InputError, StoreError
 from xmcspark.labels.cooccurrence import Neighbours
+from xmcspark.labels.draws import streams
 from xmcspark.neural.batch import Batch
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
@@ -80,7 +81,7 @@ class UnidecTask:
         self._step = -1
         self._refresh: tuple[int, Refresh] | None = None
         self._epoch: tuple[int, list[np.ndarray]] | None = None
-        self.pools = PoolSizes()
+        self.pools: dict[str, PoolSizes] = {}  # by head
 
     @property
     def processes(self) -> Processes:
@@ -98,9 +99,11 @@ class UnidecTask:
     def labels(self) -> np.ndarray:
         """int64, increasing: labels of the instances that are trained on. Pools hold no others: a label that only
         instances held out have would be a wrong answer, always."""
-        seen = np.zeros(self.data.Y.shape[1], bool)
-        seen[take_rows(self.data.Y, self.rows).indices] = True
-        return np.flatnonzero(seen)
+        return self.data.labels_of(self.rows)
+
+    @property
+    def rate_settings(self) -> Sequence[str]:
+        return ("unidec.head_learning_rate", *(("unidec.table_learning_rate",) if self.tables else ()))
 
     @property
     def step_rows(self) -> int:
@@ -124,10 +127,10 @@ class UnidecTask:
         return np.array(self._epoch[1][at])  # of its own: torch takes no arrays that are mapped to be read
 
     def _refreshed(self, number: int) -> Refresh:
-        """As it was kept, or made now if this is its first step."""
-        place = self._place(number)
-        kept = place
-        if self.first_folder is not None and not Refresh.is_kept(place):
+        """As it was kept, by the first process where its folder is seen: what others kept of a run that was killed
+        while it was made may be of other last bits. Made now if this is its first step."""
+        kept = place = self._place(number)
+        if self.first_folder is not None and Refresh.is_kept(self.first_folder / place.name):
             kept = self.first_folder / place.name
         if self.processes.all_have(Refresh.is_kept(kept)):
             return Refresh.open(kept)
@@ -156,10 +159,21 @@ class UnidecTask:
             if own.recompute
             else "unidec.recompute to true, which makes the same steps"
         )
+        pools = " and ".join(f"a pool of {sizes.last} labels ({head})" for head, sizes in self.pools.items())
         return (
-            f"{settings.batch_size} queries and a pool of {self.pools.last} labels do not fit into memory: set {same}; "
-            "or lower unidec.batch_size or unidec.pool_size. Training goes on from the last checkpoint"
+            f"{settings.batch_size} queries and {pools or 'their labels'} do not fit into memory: set {same}; or "
+            f"{self._smaller_steps()}. Training goes on from the last checkpoint"
         )
+
+    def _smaller_steps(self) -> str:
+        """What to change for steps that take less memory."""
+        if self.settings.reduction == "pal":
+            return (
+                "lower unidec.batch_size, or set unidec.reduction to psl, whose pools do not hold all labels"
+            )
+        pools = ["unidec.pool_size"] if self.heads.dual is not None else []
+        pools += ["unidec.classifier_pool_size"] if self.heads.classifier is not None else []
+        return f"lower {' or '.join(['unidec.batch_size', *pools])}"
 
     def _refresh_of(self, step: int) -> int:
         return step // (self.settings.refresh_epochs * self.steps_per_epoch)
@@ -189,42 +203,44 @@ class UnidecTask:
         negatives, size = self.settings.hard_negatives, self.settings.pool_size
         return PoolSampler(some, negatives, size, self.seed, None if size is None else self.labels)
 
-    def _of_classifier(self, pool: LabelPool, batch: np.ndarray, mined: np.ndarray | None) -> LabelPool:
-        """The pool of the classifier, which holds that of the dual head and more."""
-        if self.heads.classifier is None:
-            return pool
-        if self.settings.reduction == "pal":
-            return pool.among(self.labels)
-        size = self.settings.classifier_pool_size
-        if size is None or size <= len(pool.labels):
-            return pool
-        return replace(self._sampler, size=size, others=self.labels).pool(
-            self.data.Y, batch, self._step, mined
-        )
+    @cached_property
+    def _classifier_sampler(self) -> PoolSampler:
+        """Draws all that the dual head's draws, and more; with pal all labels join what it draws."""
+        size = self.settings.classifier_pool
+        if self.settings.classifier_pool_size is None or self.settings.reduction == "pal":
+            return self._sampler
+        return replace(self._sampler, size=size, others=self.labels, at_least=True)
+
+    def _pools(self, batch: np.ndarray) -> dict[str, LabelPool]:
+        """Of each head there is."""
+        if self._refresh is None:
+            raise InputError("a loss was asked for before a batch: call batch(step) first")
+        drawn = self.data.Y, batch, self._step, self._refresh[1].mined
+        found = {}
+        if self.heads.dual is not None:
+            found["dual"] = self._sampler.pool(*drawn)
+        if self.heads.classifier is not None:
+            pool = self._classifier_sampler.pool(*drawn)
+            found["classifier"] = pool.among(self.labels) if self.settings.reduction == "pal" else pool
+        for head, pool in found.items():
+            self.pools.setdefault(head, PoolSizes()).add(pool)
+        return found
 
     def loss(self, encoder: TextEncoder, rows: np.ndarray) -> Tensor:
         """The loss of the whole batch, in every process: each encodes its share of queries and labels, and all get all
         embeddings. `fine_tune` weighs processes by their rows, which adds up to 1, so that the step is that of one
         process, for embeddings, heads, temperatures and label rows alike."""
-        if self._refresh is None:
-            raise InputError("a loss was asked for before a batch: call batch(step) first")
         batch = np.concatenate(self.processes.gather(rows))
-        pool = self._sampler.pool(self.data.Y, batch, self._step, self._refresh[1].mined)
-        wide = self._of_classifier(pool, batch, self._refresh[1].mined)
-        self.pools.add(wide if self.heads.dual is None else pool)
-        return self._loss_of_pools(encoder, rows, batch, pool, wide)
-
-    def _loss_of_pools(
-        self, encoder: TextEncoder, rows: np.ndarray, batch: np.ndarray, pool: LabelPool, wide: LabelPool
-    ) -> Tensor:
+        pools = self._pools(batch)
         queries = self._encoded(encoder, self.data.tokens, rows)
         losses = []
         if self.heads.dual is not None and self.data.label_tokens is not None:
-            own = np.array_split(pool.labels, self.processes.world)[self.processes.rank]
+            own = np.array_split(pools["dual"].labels, self.processes.world)[self.processes.rank]
             texts = self._encoded(encoder, self.data.label_tokens, own)
-            losses.append(self._dual_loss(self.heads.dual, queries, texts, pool, batch))
+            losses.append(self._dual_loss(self.heads.dual, queries, texts, pools["dual"], batch))
         if self.heads.classifier is not None and self.table is not None:
-            losses.append(self._classifier_loss(self.heads.classifier, self.table, queries, wide, batch))
+            head, pool = self.heads.classifier, pools["classifier"]
+            losses.append(self._classifier_loss(head, self.table, queries, pool, batch))
         if len(losses) == 1:
             return losses[0]
         return self.settings.share * losses[0] + (1 - self.settings.share) * losses[1]
@@ -253,7 +269,8 @@ class UnidecTask:
                 scores = similarity / head.temperature + head.offset
                 total = total + settings.bce * binary_cross_entropy(scores, pairs, weights)
             if settings.glas and self.graph is not None:
-                total = total + settings.glas * batch_penalty(self.graph, pool.labels, labels)
+                drawn = streams(self.seed, f"labels compared in step {self._step}", pool.labels)
+                total = total + settings.glas * batch_penalty(self.graph, pool.labels, labels, drawn)
             return total
 
     def _without_excluded(self, similarity: Tensor, pool: LabelPool, batch: np.ndarray) -> Tensor:
@@ -306,7 +323,7 @@ class UnidecTask:
 
 @dataclass
 class PoolSizes:
-    """What pools were like since training began in this process (paper 5, figure 2.2b and table 2.3)."""
+    """What the pools of a head were like since training began in this process (paper 5, figure 2.2b, table 2.3)."""
 
     steps: int = 0
     labels: int = 0

@@ -43,7 +43,7 @@ class TaskReport:
 
     task: str
     tuned: FineTuned
-    pools: PoolSizes
+    pools: Mapping[str, PoolSizes]  # by head
 
 
 class UnidecTraining:
@@ -159,14 +159,12 @@ class UnidecTraining:
             ),
             report=self.report,
         )
-        pools = task.pools
-        log.info(
-            "%s: pools of %.0f labels, %.1f positives a query",
-            name,
-            pools.average_labels,
-            pools.average_positives,
-        )
-        return TaskReport(name, tuned, pools)
+        for head, sizes in task.pools.items():
+            how = (
+                f"pools of {sizes.average_labels:.0f} labels, {sizes.average_positives:.1f} positives a query"
+            )
+            log.info("%s: %s (%s)", name, how, head)
+        return TaskReport(name, tuned, task.pools)
 
     def _validator(self, heads: Heads, table: RowTable | None) -> Validator | None:
         rows = np.flatnonzero(self.held_out & (np.diff(self.data.Y.indptr) > 0))
@@ -188,7 +186,7 @@ class UnidecTraining:
     def _classifier_head(self, encoder: TextEncoder) -> ClassifierHead:
         settings, labels = self.settings, len(self.data.trained_labels)
         natural = settings.batch_size * (settings.positives + settings.hard_negatives)
-        pool = max(settings.pool_size or natural, settings.classifier_pool_size or 0)
+        pool = settings.classifier_pool or natural
         pool = labels if settings.reduction == "pal" else min(pool, labels)
         how = (settings.head_dropout, settings.temperature, settings.learn_temperature)
         return ClassifierHead(encoder.width, settings.classifier_width, *how, self.seed, pool)

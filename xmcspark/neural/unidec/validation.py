@@ -8,12 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from xmcspark.matchers.exclusion import found_without
+from xmcspark.matchers.predictions import Predictions
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.row_table import RowTable
 from xmcspark.neural.unidec.data import UnidecData
 from xmcspark.neural.unidec.nearest import ExactLabels
 from xmcspark.neural.unidec.vectors import LabelSource, SearchSpace
+from xmcspark.sparse.rows import take_rows
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,20 @@ class Validator:
         try:
             made = source.write(self.scratch, self.data.trained_labels)
             queries = self.space.queries(self.embedder.embedded(encoder, self.data.tokens, self.rows))
-            found, _ = ExactLabels(made.vectors, made.ids).search(queries, 1)
+            best = self._best(ExactLabels(made.vectors, made.ids), queries)
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
         Y = self.data.Y
         own = [Y.indices[Y.indptr[row] : Y.indptr[row + 1]] for row in self.rows]
-        return float(np.mean([best in labels for best, labels in zip(found[:, 0], own, strict=True)]))
+        return float(np.mean([label in labels for label, labels in zip(best, own, strict=True)]))
+
+    def _best(self, index: ExactLabels, queries: np.ndarray) -> np.ndarray:
+        """The nearest label of each instance that is not excluded for it: what would be predicted."""
+        if self.data.excluded is None:
+            return index.search(queries, 1)[0][:, 0]
+        return found_without(
+            lambda rows, k: Predictions(*index.search(queries[rows], min(k, len(index)))),
+            take_rows(self.data.excluded, self.rows),
+            1,
+            1,
+        ).labels[:, 0]
