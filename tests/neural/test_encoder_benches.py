@@ -38,6 +38,18 @@ def test_a_step_on_labels_is_measured_with_its_table_apart(task, rows, tmp_path,
     assert "| 500 " in capsys.readouterr().out
 
 
+def test_private_memory_of_a_step_of_unidec_does_not_follow_the_number_of_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    file = tmp_path / "found.json"
+    command = ["--task", "unidec", "--pool", "32", "--rows", "256", "--width", "32", "--steps", "2"]
+    labels = ["--labels", "10000", "--labels", "150000"]
+    assert label_memory.main([*command, *labels, "--work", str(tmp_path), "--json", str(file)]) == 0
+    few, many = json.loads(file.read_text())["results"]
+    assert many["table_mb"] > few["table_mb"] + 50
+    steps_few, steps_many = (one["private_peak_mb"] - one["private_before_mb"] for one in (few, many))
+    assert steps_many < steps_few + 20
+
+
 def test_memory_that_was_taken_meanwhile_is_seen():
     before = label_memory.memory_mb()["private"]
     with label_memory.MemoryNow() as memory:

@@ -39,6 +39,7 @@ class ToyTask:
     step_rows: int
     steps: int = 10
     name: str = "toy"
+    rate_settings: tuple[str, ...] = ("encoder.head_learning_rate",)
     values: list[float] = field(
         default_factory=list
     )  # what validate answers, one after the other; empty: None

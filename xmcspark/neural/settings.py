@@ -70,7 +70,11 @@ class EncoderSettings:
     learning_rate: float = setting(
         1e-4, "Largest step of the transformer.", source="paper 4, table 7", above=0
     )
-    head_learning_rate: float = setting(1e-3, "Largest step of what lies on top of it.", above=0)
+    head_learning_rate: float = setting(
+        1e-3,
+        "Largest step of what lies on top of it; UniDEC has its own (unidec.head_learning_rate).",
+        above=0,
+    )
     weight_decay: float = setting(0.01, "Of the transformer's weights (AdamW).", minimum=0)
     warmup: float = setting(
         0.1,
