@@ -1,9 +1,5 @@
 """Two processes on the loopback train what one trains on the same batches, and stay alike."""
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,35 +9,19 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from process_work import OWN_ROWS, embedded, pool_gradient, trained  # noqa: E402
+from two_processes import VARIABLES, run_two  # noqa: E402
 
 from xmcspark.errors import ConfigError  # noqa: E402
 from xmcspark.neural.processes import ONE_PROCESS, open_processes  # noqa: E402
 from xmcspark.neural.row_table import RowTable  # noqa: E402
 from xmcspark.neural.training_step import shares  # noqa: E402
 
-VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-
 
 @pytest.fixture(scope="module")
 def both(tiny_folder, tmp_path_factory) -> list[dict[str, np.ndarray]]:
     """What two processes came to, by rank."""
     folder = tmp_path_factory.mktemp("processes")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    work = Path(__file__).with_name("process_work.py")
-    started = []
-    for rank in (0, 1):
-        values = (str(rank), "2", str(rank), "127.0.0.1", port)
-        environment = {**os.environ, **dict(zip(VARIABLES, values, strict=True)), "GLOO_SOCKET_IFNAME": "lo"}
-        command = [sys.executable, str(work), str(tiny_folder), str(folder)]
-        started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
-    try:
-        said = [process.communicate(timeout=300)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], "\n".join(said)
+    run_two(Path(__file__).with_name("process_work.py"), tiny_folder, folder)
     return [dict(np.load(folder / f"{rank}.npz")) for rank in (0, 1)]
 
 

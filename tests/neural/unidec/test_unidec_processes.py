@@ -1,11 +1,7 @@
 """Two processes on the loopback: the loss and the gradients of one, and a run that is killed goes on with what the
 first process has kept."""
 
-import os
 import shutil
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import needs_torch  # noqa: F401
@@ -13,6 +9,7 @@ import numpy as np
 import pytest
 from tiny_model import open_tiny
 from training_process import GOES_ON_AT, KINDS, all_of_it, trained, training_set
+from two_processes import run_two
 from unidec_set import unidec_set
 
 from xmcspark.neural.processes import ONE_PROCESS
@@ -40,26 +37,10 @@ def together(tiny_folder, data, alone, tmp_path_factory):
     for kind in KINDS:
         place = Path(kind, "process-0", "unidec-refresh-0")
         shutil.copytree(alone[0] / place, folder / place)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     here = Path(__file__).parent
-    path = os.pathsep.join(map(str, (here, here.parent, here.parents[2])))
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    group |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo"}
-    command = [sys.executable, str(here / "training_process.py"), tiny_folder, data, folder]
-    started = [
-        subprocess.Popen(
-            command, env={**os.environ, **group, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True
-        )
-        for rank in (0, 1)
-    ]
-    try:
-        said = [process.communicate(timeout=300)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], "\n".join(said)
+    run_two(
+        here / "training_process.py", tiny_folder, data, folder, path=(here, here.parent, here.parents[2])
+    )
     return folder, [dict(np.load(folder / f"process-{rank}.npz")) for rank in (0, 1)]
 
 
