@@ -75,11 +75,32 @@ def test_which_settings_decide_what_is_learned():
     assert set(UnidecSettings().training_keys(checked=True)) - set(keys) == {"space"}
 
 
-def test_settings_of_a_head_that_is_not_trained_decide_nothing():
-    dual = UnidecSettings(heads=("dual",))
-    assert dual.decisive(checked=False) == replace(dual, classifier_pool_size=9).decisive(checked=False)
+@pytest.mark.parametrize(
+    ("head", "change"),
+    [
+        ("classifier", {"classifier_width": 9}),
+        ("classifier", {"classifier_pool_size": 9}),
+        ("classifier", {"classifier_loss": "supcon"}),
+        ("classifier", {"bce": 0.0}),
+        ("classifier", {"classifier_share": 0.1}),
+        ("classifier", {"table_learning_rate": 0.1}),
+        ("classifier", {"start_from_text": False}),
+        ("dual", {"dual_width": 9}),
+        ("dual", {"dual_loss": "supcon"}),
+        ("dual", {"dual_share": 0.1}),
+        ("dual", {"share": 0.1}),
+        ("classifier", {"share": 0.1}),
+    ],
+)
+def test_settings_of_a_head_that_is_not_trained_decide_nothing(head, change):
+    (other,) = {"dual", "classifier"} - {head}
+    without = UnidecSettings(heads=(other,))
+    assert without.decisive(checked=False) == replace(without, **change).decisive(checked=False)
     both = UnidecSettings()
-    assert both.decisive(checked=False) != replace(both, classifier_pool_size=9).decisive(checked=False)
+    assert both.decisive(checked=False) != replace(both, **change).decisive(checked=False)
+    alone = UnidecSettings(heads=(head,))
+    decides = "share" not in change  # of both heads
+    assert (alone.decisive(checked=False) != replace(alone, **change).decisive(checked=False)) == decides
 
 
 @pytest.mark.parametrize(

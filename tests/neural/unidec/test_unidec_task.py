@@ -215,6 +215,7 @@ def test_one_positive_is_learned_with_pol(make_task, tiny_encoder):
 def test_passing_texts_forward_again_changes_nothing_but_memory(make_task, make_tiny):
     encoder, gradients = make_tiny(dropout=0.2), []
     encoder.train()
+    encoder.train_words(True)
     for recompute in (False, True):
         task = make_task(replace(SMALL, recompute=recompute, texts_at_once=5))
         encoder.zero_grad()

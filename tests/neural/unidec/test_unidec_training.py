@@ -207,8 +207,8 @@ def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkey
                 training(tmp_path, data).run(tiny_encoder)
             with pytest.raises(
                 InputError,
-                match=r"set unidec\.texts_at_once below 64; or lower unidec\.batch_size or unidec\.pool_size or "
-                r"unidec\.classifier_pool_size\. Training goes on",
+                match=r"set unidec\.texts_at_once below 64, which .* goes on .*; or start again with a "
+                r"unidec\.batch_size below 16 or a unidec\.pool_size below \d+\.?",
             ):
                 training(tmp_path, data, replace(SMALL, recompute=True)).run(tiny_encoder)
             patch.setattr(type(tiny_encoder), "forward", full_memory)
@@ -216,14 +216,36 @@ def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkey
                 training(tmp_path / "anew", data).run(tiny_encoder)
 
 
-def test_what_a_lack_of_memory_is_answered_with_is_not_refused(data, tiny_encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(UnidecTask, "_classifier_loss", full_memory)
-    for changes, advice in (
-        ({"heads": ("classifier",)}, r"or lower unidec\.batch_size or unidec\.classifier_pool_size\. "),
-        ({"reduction": "pal"}, r"lower unidec\.batch_size, or set unidec\.reduction to psl"),
-    ):
+@pytest.mark.parametrize(
+    ("changes", "advice", "followed"),
+    [
+        (
+            {"heads": ("classifier",), "classifier_pool_size": 24, "batch_size": 4},
+            r"start again with a unidec\.batch_size below 4 or a unidec\.classifier_pool_size below 24",
+            {"classifier_pool_size": 16},
+        ),
+        (
+            {"heads": ("classifier",)},
+            r"start again with a unidec\.batch_size below 16 or a unidec\.pool_size below \d+",
+            {"pool_size": 16},
+        ),
+        (
+            {"reduction": "pal"},
+            r"start again with a unidec\.batch_size below 16, or with a unidec\.reduction of psl",
+            {"reduction": "psl"},
+        ),
+    ],
+)
+def test_what_a_lack_of_memory_is_answered_with_is_not_refused(
+    data, tiny_encoder, tmp_path, monkeypatch, changes, advice, followed
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(UnidecTask, "_classifier_loss", full_memory)
         with pytest.raises(InputError, match=advice):
-            training(tmp_path / str(changes), data, replace(SMALL, **changes)).run(tiny_encoder)
+            training(tmp_path / "first", data, replace(SMALL, **changes)).run(tiny_encoder)
+    smaller = replace(SMALL, **{**changes, **followed})
+    *_, report = training(tmp_path / "again", data, smaller).run(tiny_encoder)[1]
+    assert report.pools["classifier"].average_labels < 24
 
 
 def test_a_run_that_diverges_is_told_of_the_rates_it_has(data, tiny_encoder, tmp_path, monkeypatch):
@@ -319,6 +341,7 @@ def test_a_classifier_that_has_a_pool_of_its_own_is_not_warned_about_small_pools
     alone = replace(SMALL, heads=("classifier",), **small)
     assert "teach nothing" in data.warnings(alone, 1.0)[0]
     assert data.warnings(replace(alone, classifier_pool_size=20), 1.0) == []
+    assert data.warnings(replace(alone, classifier_pool_size=5, pool_size=None), 1.0) == []
     assert "teach nothing" in data.warnings(replace(SMALL, classifier_pool_size=20, **small), 1.0)[0]
 
 

@@ -106,7 +106,9 @@ class UnidecData:
                 f"unidec.positives is {settings.positives}, but no instance has more than {most} labels: all of them "
                 "are taken"
             )
-        narrow = settings.pool_size if "dual" in settings.heads else settings.classifier_pool
+        # One that is filled up, as the classifier's by itself, holds what its queries bring.
+        filled = "dual" not in settings.heads and settings.classifier_pool_size is not None
+        narrow = None if filled else settings.pool_size
         if narrow is not None and narrow < settings.batch_size:
             found.append(
                 f"unidec.pool_size makes pools of {narrow} labels for batches of {settings.batch_size} queries: some "

@@ -33,18 +33,18 @@ def decoupled_softmax(scores: Tensor, pairs: Pairs) -> Tensor:
     """Of each pair -log(exp(s_p) / (exp(s_p) + Σ exp(s_n))) over the negatives n of its row: other positives do not
     compete (Gupta et al. 2023)."""
     negatives = _without_positives(scores, pairs).logsumexp(dim=1)
-    return functional.softplus(negatives[pairs.row] - scores[pairs.row, pairs.column])
+    return functional.softplus(_by_pair(negatives, pairs) - scores[pairs.row, pairs.column])
 
 
 def supcon(scores: Tensor, pairs: Pairs) -> Tensor:
     """Of each pair -log softmax over its whole row, other positives included (Khosla et al. 2020)."""
-    return scores.logsumexp(dim=1)[pairs.row] - scores[pairs.row, pairs.column]
+    return _by_pair(scores.logsumexp(dim=1), pairs) - scores[pairs.row, pairs.column]
 
 
 def triplet(scores: Tensor, pairs: Pairs, margin: float, hardest: int) -> Tensor:
     """Of each pair the mean of max(0, s_n - s_p + margin) over the highest negatives n of its row, as NGAME has it."""
     negatives = _without_positives(scores, pairs)
-    found = negatives.topk(min(hardest, scores.shape[1]), dim=1).values[pairs.row]
+    found = _by_pair(negatives.topk(min(hardest, scores.shape[1]), dim=1).values, pairs)
     wrong = torch.relu(found - scores[pairs.row, pairs.column, None] + margin)
     return wrong.sum(dim=1) / (found > _NOTHING).sum(dim=1).clamp(min=1)
 
@@ -56,6 +56,11 @@ def binary_cross_entropy(scores: Tensor, pairs: Pairs, row_weights: Tensor | Non
     rows = functional.softplus(scores).sum(dim=1).index_add(0, pairs.row, -positives)
     weights = torch.ones_like(rows) if row_weights is None else row_weights
     return (weights * rows).sum() / weights.sum()
+
+
+def _by_pair(rows: Tensor, pairs: Pairs) -> Tensor:
+    """What each pair's row has. Not by indexing, whose gradients several threads add up in any order."""
+    return rows.index_select(0, pairs.row)
 
 
 def _without_positives(scores: Tensor, pairs: Pairs) -> Tensor:

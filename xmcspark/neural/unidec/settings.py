@@ -18,6 +18,21 @@ SEARCHES = ("auto", "exact", "approximate")
 _FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
 SEARCH_KEYS = ("space", "search", "recall")  # how labels are searched, once all is trained
 _LAYOUT_KEYS = ("enabled", "texts_at_once", "recompute")  # how a step is cut, not what it learns
+# What only one of the heads has; the weight of one against the other decides nothing without either.
+_KEYS_OF_HEADS = {
+    "dual": ("dual_width", "dual_loss", "dual_share", "share"),
+    "classifier": (
+        "classifier_width",
+        "classifier_pool_size",
+        "classifier_loss",
+        "bce",
+        "classifier_share",
+        "share",
+        "table_learning_rate",
+        "start_from_text",
+        "glas",
+    ),
+}
 _TAU = 5  # the paper's: what is drawn from does not get narrower with refreshes more often
 
 
@@ -65,8 +80,8 @@ class UnidecSettings:
     )
     positives: int = setting(
         3,
-        "β: labels that each query brings into the pool, at most. A pool that is filled up has their others, too: the "
-        "classifier's has all of them.",
+        "β: labels that each query brings into the pool, at most. A pool that is filled up has as many of their others "
+        "as fit: the classifier's, by its default, nearly always all.",
         source="paper 5, figure 2.2b",
         minimum=1,
     )
@@ -252,7 +267,8 @@ class UnidecSettings:
         `checked` by such a search while it is trained; how labels are searched always, because negatives are mined
         so."""
         left_out = {*_LAYOUT_KEYS, *(() if checked else ("space",))}
-        left_out |= set() if "classifier" in self.heads else {"classifier_pool_size"}
+        for head, keys in _KEYS_OF_HEADS.items():
+            left_out |= set() if head in self.heads else set(keys)
         return tuple(field.name for field in fields(self) if field.name not in left_out)
 
     @property

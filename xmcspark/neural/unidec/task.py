@@ -155,25 +155,23 @@ class UnidecTask:
         """encoder.batch_size does nothing here. What makes the same steps comes first."""
         own = self.settings
         same = (
-            f"unidec.texts_at_once below {own.texts_at_once}"
-            if own.recompute
-            else "unidec.recompute to true, which makes the same steps"
+            f"unidec.texts_at_once below {own.texts_at_once}" if own.recompute else "unidec.recompute to true"
         )
         pools = " and ".join(f"a pool of {sizes.last} labels ({head})" for head, sizes in self.pools.items())
         return (
-            f"{settings.batch_size} queries and {pools or 'their labels'} do not fit into memory: set {same}; or "
-            f"{self._smaller_steps()}. Training goes on from the last checkpoint"
+            f"{settings.batch_size} queries and {pools or 'their labels'} do not fit into memory: set {same}, which "
+            f"makes the same steps and goes on from the last checkpoint; or start again {self._smaller_steps()}"
         )
 
     def _smaller_steps(self) -> str:
-        """What to change for steps that take less memory."""
+        """With what other settings steps take less memory."""
+        queries = f"with a unidec.batch_size below {self.settings.batch_size}"
         if self.settings.reduction == "pal":
-            return (
-                "lower unidec.batch_size, or set unidec.reduction to psl, whose pools do not hold all labels"
-            )
-        pools = ["unidec.pool_size"] if self.heads.dual is not None else []
-        pools += ["unidec.classifier_pool_size"] if self.heads.classifier is not None else []
-        return f"lower {' or '.join(['unidec.batch_size', *pools])}"
+            return f"{queries}, or with a unidec.reduction of psl, whose pools do not hold all labels"
+        own = "pool_size" if self.settings.classifier_pool_size is None else "classifier_pool_size"
+        names = {"dual": "pool_size", "classifier": own}
+        pools = {names[head]: sizes.last for head, sizes in self.pools.items()}
+        return " or ".join([queries, *(f"a unidec.{name} below {size}" for name, size in pools.items())])
 
     def _refresh_of(self, step: int) -> int:
         return step // (self.settings.refresh_epochs * self.steps_per_epoch)
