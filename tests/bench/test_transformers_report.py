@@ -118,6 +118,9 @@ def test_pools_and_heads_of_unidec_have_tables(headline):
     headline["rows"]["UniDEC, seed 0"] = found
     pools = cells(transformers_report.pools_table(headline), "UniDEC")
     assert (pools["queries"], pools["labels"], pools["positives of a query"]) == ("64", "500", "2.50")
+    for task in found["levels"]:
+        task["classifier_pool_labels"] = 4096.0
+    assert cells(transformers_report.pools_table(headline), "UniDEC")["labels"] == "500 / 4,096"
     spaces = cells(transformers_report.spaces_table(headline), "UniDEC, seed 0")
     assert (spaces["searched by"], spaces["P@1"]) == ("its dual head", "40.00")
 

@@ -45,7 +45,7 @@ def test_two_processes_on_executors_go_on_after_a_kill_and_train_what_is_served(
     import xmcspark
 
     model = save_tiny_model(tmp_path / "encoder")
-    encoder = {"model": str(model), "processes": 2, "epochs": 1.0, "max_length": 12, "learning_rate": 0.001}
+    encoder = {"model": str(model), "processes": 2, "epochs": 3.0, "max_length": 12, "learning_rate": 0.001}
     config = configure("pair", **UNIDEC, encoder={**encoder, "checkpoint_every": 2})
     killed = cluster.submit("refresh", "--config", str(config))
     _wait_for_a_checkpoint(tmp_path / "pair", killed)
@@ -58,8 +58,8 @@ def test_two_processes_on_executors_go_on_after_a_kill_and_train_what_is_served(
         for name in ("encode", "train")
     }
     (task,) = notes["encode"]["tasks"]
-    assert task["steps"] == 24  # all of the 6,000 instances, 256 at a time, by both together
-    assert 2 <= task["resumed_at"] < 24
+    assert task["steps"] == 3 * 24  # all of the 6,000 instances, 256 at a time, by both together
+    assert 2 <= task["resumed_at"] < 3 * 24
     assert notes["encode"]["processes"] == 2
     assert notes["train"]["unidec"]["search"] == "exact"
     metrics = json.loads((run / "summary.json").read_text())["metrics"]

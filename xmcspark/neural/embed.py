@@ -27,16 +27,16 @@ def embed(
     batch: int = 64,
     device: Device = CPU,
     draft: bool = False,
-    quiet: bool = False,
+    progress: EmbeddingProgress | None = None,
 ) -> np.ndarray:
     """float32 [rows, width]: embeddings of `rows` (None: all) in their order. `draft`: by matrix products as precise as
-    those of training. `quiet`: the log is not told how far it is."""
+    those of training. `progress`: of more than these rows, if they are a part of what is embedded."""
     rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, np.int64)
     out = np.empty((len(rows), encoder.width), np.float32)
     # The longest first: what does not fit into memory fails at once.
     lengths = tokens.lengths[rows]
     order = np.argsort(-lengths, kind="stable")
-    progress = EmbeddingProgress(len(rows), int(lengths.sum()), quiet)
+    progress = progress or EmbeddingProgress(len(rows), int(lengths.sum()))
     with _Inference(encoder, device, draft) as inference:
         for start in range(0, len(order), batch):
             group = order[start : start + batch]

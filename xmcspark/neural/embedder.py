@@ -10,6 +10,7 @@ from xmcspark.neural.device import CPU, Device
 from xmcspark.neural.embed import embed
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.processes import ONE_PROCESS, Processes
+from xmcspark.neural.progress import EmbeddingProgress
 from xmcspark.neural.tokens import TokenStore
 
 
@@ -24,8 +25,18 @@ class Embedder:
         False  # as precisely as training, for shortlists, starts and clusters that only training sees
     )
 
+    def progress(self, tokens: TokenStore, rows: np.ndarray) -> EmbeddingProgress:
+        """Of this process's share of `rows`, for those who embed them part by part."""
+        rank, world = self.processes.rank, self.processes.world
+        own = rows[rank::world]
+        return EmbeddingProgress(len(own), int(tokens.lengths[own].sum()), quiet=rank > 0)
+
     def embedded(
-        self, encoder: TextEncoder, tokens: TokenStore, rows: np.ndarray | None = None
+        self,
+        encoder: TextEncoder,
+        tokens: TokenStore,
+        rows: np.ndarray | None = None,
+        progress: EmbeddingProgress | None = None,
     ) -> np.ndarray:
         """float32 [rows, width]: of the given rows, or of all, in every process."""
         wanted = np.arange(len(tokens)) if rows is None else rows
@@ -37,7 +48,7 @@ class Embedder:
             batch=self.batch,
             device=self.device,
             draft=self.draft,
-            quiet=rank > 0,
+            progress=progress or self.progress(tokens, wanted),
         )
         if world == 1:
             return own

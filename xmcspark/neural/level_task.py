@@ -69,11 +69,14 @@ class LevelTask:
     device: Device = CPU
     tables: Sequence[RowTable] = field(init=False)
     modules: Sequence[torch.nn.Module] = ()
-    rate_settings: Sequence[str] = ("encoder.head_learning_rate",)
 
     def __post_init__(self) -> None:
         self.tables = (self.table,)
         self._step = -1
+
+    @property
+    def rate_settings(self) -> Sequence[str]:
+        return ("encoder.head_learning_rate",)
 
     @cached_property
     def _batches(self) -> EpochBatches:

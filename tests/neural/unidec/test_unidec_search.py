@@ -2,6 +2,7 @@
 texts, and a folder of another run is refused."""
 
 import json
+import logging
 from dataclasses import replace
 
 import needs_torch  # noqa: F401
@@ -11,6 +12,7 @@ from small_set import LABELS, WORDS
 from unidec_set import SMALL, first_rows, small_heads, unidec_set
 
 from xmcspark.errors import InputError
+from xmcspark.neural import progress
 from xmcspark.neural.embed import embed, embed_texts
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec import vectors as vectors_module
@@ -80,6 +82,16 @@ def test_vectors_made_shard_by_shard_are_the_same(source, tmp_path, monkeypatch)
     assert not parts.vectors.flags.writeable  # mapped
     with pytest.raises(InputError, match="vectors of run 1, not of run 2"):
         LabelVectors.open(tmp_path / "many", identity="run 2")
+
+
+def test_progress_is_told_of_all_shards_together(source, tmp_path, monkeypatch, caplog):
+    _, source = source
+    monkeypatch.setattr(vectors_module, "SHARD", 5)
+    monkeypatch.setattr(progress, "_LOG_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO):
+        source.write(tmp_path / "many", np.arange(3, LABELS))
+    told = [record.message.partition(" texts")[0] for record in caplog.records]
+    assert told == [f"embedding: {count} of 21" for count in (5, 10, 15, 20, 21)]
 
 
 @pytest.mark.parametrize("search", ["exact", "approximate"])

@@ -16,6 +16,7 @@ import torch
 from xmcspark.errors import InputError
 from xmcspark.neural.embedder import Embedder
 from xmcspark.neural.encoder import TextEncoder
+from xmcspark.neural.progress import EmbeddingProgress
 from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec.heads import Head, Heads
 from xmcspark.store.arrays import ArrayInParts, load_arrays, save_arrays
@@ -130,9 +131,10 @@ def text_vectors(
     out: np.ndarray,
 ) -> np.ndarray:
     """Writes `make` of the embeddings of some texts to `out` (mapped, say), shard by shard."""
+    progress = embedder.progress(tokens, rows)
     for start in range(0, len(rows), SHARD):
         part = rows[start : start + SHARD]
-        out[start : start + len(part)] = make(embedder.embedded(encoder, tokens, part))
+        out[start : start + len(part)] = make(embedder.embedded(encoder, tokens, part, progress))
     return out
 
 
@@ -147,11 +149,11 @@ class LabelSource:
     trained: np.ndarray | None = None  # int64, increasing: labels whose rows were trained; None: all
     embedder: Embedder = Embedder()
 
-    def of(self, labels: np.ndarray) -> np.ndarray:
-        """float32 [labels, width]: the vectors of some labels."""
+    def of(self, labels: np.ndarray, progress: EmbeddingProgress | None = None) -> np.ndarray:
+        """float32 [labels, width]: the vectors of some labels; `progress`: of more than these."""
         embeddings = rows = None
         if self.space.dual and self.tokens is not None:
-            embeddings = self.embedder.embedded(self.encoder, self.tokens, labels)
+            embeddings = self.embedder.embedded(self.encoder, self.tokens, labels, progress)
         if self.space.classifier and self.table is not None:
             rows = np.zeros((len(labels), self.table.shape[1]), np.float32)
             known = labels < len(self.table)
@@ -164,8 +166,10 @@ class LabelSource:
         """The vectors of some labels in files, made shard by shard."""
 
         def copy(stream: IO[bytes]) -> None:
+            progress = None if self.tokens is None else self.embedder.progress(self.tokens, labels)
             for start in range(0, len(labels), SHARD):
-                stream.write(np.ascontiguousarray(self.of(labels[start : start + SHARD])).data)
+                part = self.of(labels[start : start + SHARD], progress)
+                stream.write(np.ascontiguousarray(part).data)
 
         shape = (len(labels), self.space.width)
         vectors = ArrayInParts(np.dtype(np.float32), shape, copy)
