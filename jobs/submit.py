@@ -111,7 +111,9 @@ def check_encoder(job: str, config: Config, spark_options: list[str]) -> None:
     )
     if job not in ("refresh", "encode") or not config.encoder.enabled or elsewhere:
         return
-    require_torch(f"method: {config.method}", *config.unidec.packages)
+    require_torch(f"method: {config.method}")
+    if config.unidec.enabled:
+        config.unidec.require_packages()
     if not is_uri(config.encoder.model):
         check_model_files(config.encoder)
     check_this_machine(config.encoder)

@@ -1,14 +1,16 @@
 """Stages run once for the same settings and inputs, and leave records that make them skipped."""
 
+from dataclasses import replace
+
 import pytest
 
 from xmcspark.config.configuration import load
-from xmcspark.errors import StoreError
+from xmcspark.errors import InputError, StoreError
 from xmcspark.store.filesystem import Filesystem
 from xmcspark.store.published import Published, publish
-from xmcspark.store.runner import run_stage, stale_stages
+from xmcspark.store.runner import run_stage, run_stages, stale_stages
 from xmcspark.store.runs import Run, StageRecord
-from xmcspark.store.stage import Context, Stage, read_table
+from xmcspark.store.stage import Context, EarlyCheck, Stage, read_table
 
 
 def _write_labels(context: Context) -> None:
@@ -29,9 +31,7 @@ def place(spark, tmp_path):
 
 
 def _stage(**changes):
-    import dataclasses
-
-    return dataclasses.replace(LABELS, **{"config_keys": ("seed",), **changes})
+    return replace(LABELS, **{"config_keys": ("seed",), **changes})
 
 
 def test_a_finished_stage_is_skipped_and_its_notes_are_kept(place):
@@ -142,6 +142,24 @@ def test_a_stage_refuses_what_was_made_from_tables_that_changed_since(place):
     assert run.find_record("train") is not None, "nothing was touched"
     assert not run_stage(spark, config, run, None, vectorize).skipped
     assert not run_stage(spark, config, run, None, train).skipped
+
+
+def test_what_a_later_stage_refuses_is_known_as_soon_as_its_tables_are_there(place):
+    spark, config, run = place
+    corpus, vectorize, train = _chain()
+
+    def refused(context):
+        assert context.stage.name == "train"
+        raise InputError("labels will not do")
+
+    checked = replace(train, early_check=EarlyCheck("corpus", refused))
+    for _ in range(2):  # the second time corpus is finished already
+        with pytest.raises(InputError, match="will not do"):
+            run_stages(spark, config, run, None, [corpus, vectorize, checked])
+        assert [record.stage for record in run.records()] == ["corpus"]
+    run_stages(spark, config, run, None, [corpus, vectorize, train])
+    outcomes = run_stages(spark, config, run, None, [corpus, vectorize, checked])
+    assert all(outcome.skipped for outcome in outcomes), "a finished stage was not checked again"
 
 
 def _record(stage, key, writes, **inputs):

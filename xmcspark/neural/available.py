@@ -21,8 +21,9 @@ def require_torch(what: str, *also: str) -> None:
     if missing := _missing(also):
         raise ConfigError(
             [
-                f"{what} needs {' and '.join(missing)}, which this environment lacks: pip install 'xmcspark[neural]', "
-                "on the driver and in the environment of the executors"
+                f"{what} needs {' and '.join(missing)}, which this environment lacks: ./spark-submit.sh setup --extras "
+                "neural in a clone, else pip install 'xmcspark[neural]', on the driver and in the environment of the "
+                "executors"
             ]
         )
 

@@ -19,7 +19,7 @@ from xmcspark.store.filesystem import joined
 from xmcspark.store.progress import tell
 from xmcspark.store.session import threads_of_few
 from xmcspark.store.side_files import local_copy
-from xmcspark.store.stage import Context, Stage
+from xmcspark.store.stage import Context, EarlyCheck, Stage
 from xmcspark.text.features_spark import LOOKUP
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def encode(context: Context) -> None:
         context.write_few("embeddings", [])
         context.note(width=0)
         return
-    require_torch(f"method: {context.config.method}", *context.config.unidec.packages)
+    require_torch(f"method: {context.config.method}")
+    context.config.unidec.require_packages()
     encoder = _pretrained(context)
     with work_folder(context) as work:
         history = _fine_tuned(context, encoder, work)
@@ -56,6 +57,15 @@ def encode(context: Context) -> None:
         fine_tuning_seconds=round(sum(part["seconds"] for part in parts), 1),
         **history,
     )
+
+
+def check_labels(context: Context) -> None:
+    """What UniDEC needs of labels, which are known long before texts are tokens."""
+    if not context.config.unidec.enabled:
+        return
+    from xmcspark.neural import training_export_spark as export
+
+    export.check_labels(context.config.unidec, export.read_labels(context))
 
 
 def _pretrained(context: Context) -> TextEncoder:
@@ -188,4 +198,5 @@ STAGE = Stage(
     writes_of=_written,
     external=_step_rows,  # not from outside, but no setting either: settings make it together
     more_keys_of=_deciding_keys,
+    early_check=EarlyCheck("corpus", check_labels),
 )

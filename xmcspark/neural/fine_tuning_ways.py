@@ -103,8 +103,7 @@ def _unidec(work: Work, encoder: TextEncoder) -> Outcome:
     held_out = data.held_out(job.encoder.validation, job.seed)
     training = UnidecTraining(data, job.encoder, job.unidec, held_out=held_out, **work.how)
     model, reports = training.run(encoder)
-    warnings = data.warnings(job.unidec, job.encoder.epochs)
-    history = {"tasks": [_of_task(report) for report in reports], "warnings": warnings}
+    history = {"tasks": [_of_task(report) for report in reports], "warnings": training.warnings}
     return Outcome(model.encoder, history, lambda: model.save_heads(work.folder / UNIDEC))
 
 

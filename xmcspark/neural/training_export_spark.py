@@ -22,6 +22,7 @@ from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.tokens import PORTION, TokenStore
 from xmcspark.neural.training_set import TrainingSet, tokens_folder
 from xmcspark.neural.unidec.data import WITHOUT_TEXTS, UnidecData, instance_tokens
+from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
 from xmcspark.sparse.csr import Csr, as_csr
 from xmcspark.sparse.row_hash import text_hashes
@@ -66,9 +67,7 @@ def export_unidec_data(
     """Writes what UniDEC learns from: instances into one folder, label texts, where they are used, into another. Rows
     that augmentation made are marked, and count `augment.weight`."""
     settings, labels = context.config.unidec, read_labels(context)
-    settings.check_labels(int(labels.active.sum()))
-    if "dual" in settings.heads:
-        _check_texts(labels)
+    check_labels(settings, labels)
     label_tokens = None
     if "dual" in settings.heads or (settings.start_from_text and any(labels.by_id())):
         label_tokens = write_label_tokens(labels, encoder, labels_folder)
@@ -115,8 +114,11 @@ def _targets(rows: pa.Table, labels: LabelColumns) -> tuple[Csr, np.ndarray]:
     return Y, kept
 
 
-def _check_texts(labels: LabelColumns) -> None:
-    """That there is a text for each label that the dual head is to be trained on."""
+def check_labels(settings: UnidecSettings, labels: LabelColumns) -> None:
+    """That there are enough for UniDEC, and a text for each that the dual head is to be trained on."""
+    settings.check_labels(int(labels.active.sum()))
+    if "dual" not in settings.heads or settings.without_text != "refuse":
+        return
     texts = labels.texts.combine_chunks().filter(pa.array(labels.active))
     without = pc.sum(pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts.fill_null(""))), 0)).as_py() or 0
     if without:

@@ -146,6 +146,10 @@ class Predictor:
                 "labels that were not trained are found by a dual encoder, and this model has none: train one with "
                 "method: unidec"
             )
+        if not isinstance(texts, Mapping):
+            raise InputError(
+                f'new labels are given as key: text, as in {{"A1": "Oak Board"}}, not as {texts!r}'
+            )
         names = self.names.with_more(list(texts), list(texts.values()))
         ids = np.arange(len(self.names), len(names), dtype=np.int64)
         embeddings = self.reader.embeddings(list(texts.values()))

@@ -32,8 +32,15 @@ class Outcome:
 def run_stages(
     spark: SparkSession, config: Config, run: Run, base: Run | None, stages: Sequence[Stage]
 ) -> list[Outcome]:
-    """Runs what is not finished, in order; stops at the first stage that fails."""
-    return [run_stage(spark, config, run, base, stage) for stage in stages]
+    """Runs what is not finished, in order; stops at the first stage that fails, or that will."""
+    outcomes = []
+    for place, stage in enumerate(stages):
+        outcomes.append(run_stage(spark, config, run, base, stage))
+        for later in stages[place + 1 :]:
+            early = later.early_check
+            if early is not None and early.after == stage.name and run.find_record(later.name) is None:
+                early.check(Context(spark, config, run, later, base))
+    return outcomes
 
 
 def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, stage: Stage) -> Outcome:

@@ -25,6 +25,14 @@ from xmcspark.store.tables import TABLES
 
 
 @dataclass(frozen=True)
+class EarlyCheck:
+    """What a stage can refuse as soon as an earlier one is done, before those in between cost anything."""
+
+    after: str  # the stage that writes what is looked at
+    check: Callable[[Context], None]
+
+
+@dataclass(frozen=True)
 class Stage:
     """One step from tables to tables. Same version, settings and inputs: same output, so it need not run again."""
 
@@ -40,6 +48,7 @@ class Stage:
     more_keys_of: Callable[[Config], tuple[str, ...]] | None = (
         None  # further settings that decide, with some others
     )
+    early_check: EarlyCheck | None = None
 
     def needed(self, config: Config) -> tuple[str, ...]:
         return self.reads if self.reads_of is None else self.reads_of(config)

@@ -27,6 +27,8 @@ from xmcspark.serving.functions_spark import register_functions
 from xmcspark.serving.verify_spark import verify_run
 from xmcspark.sparse.csr import as_csr
 from xmcspark.sparse.row_hash import text_hashes
+from xmcspark.store.filesystem import Filesystem
+from xmcspark.store.runs import Run
 
 SMALL = (
     "encoder.epochs=2.0",
@@ -270,13 +272,37 @@ def test_labels_without_texts_need_the_classifier(spark, data, corpus, tiny_fold
     pq.write_table(
         pa.table({"id": pa.array(range(LABELS), pa.int32()), "text": nothing}), bare / "labels.parquet"
     )
-    with pytest.raises(InputError, match=r"24 of 24 labels have no text.*heads to \[classifier\]"):
-        run_to(spark, asked(bare, tiny_folder), "encode")
     alone = "unidec.heads=[classifier]"
-    with pytest.raises(ConfigError, match="only 24 labels have instances"):
-        run_to(spark, asked(bare, tiny_folder, alone, "unidec.hard_negatives=24"), "encode")
+    for config, error, told in (
+        (asked(bare, tiny_folder), InputError, r"24 of 24 labels have no text.*heads to \[classifier\]"),
+        (
+            asked(bare, tiny_folder, alone, "unidec.hard_negatives=24"),
+            ConfigError,
+            "only 24 labels have instances",
+        ),
+    ):
+        for _ in range(2):  # also when the corpus is there already
+            with pytest.raises(error, match=told):
+                run_to(spark, config, "encode")
+        run = Run(Filesystem(spark), config.run.root, str(config.run.id))
+        assert run.find_record("corpus") is not None
+        assert run.find_record("augment") is None, "nothing else was done"
     config = asked(bare, tiny_folder, alone, "unidec.positives=40", "encoder.epochs=1.0")
     run, _ = run_to(spark, config, "predict")
     assert "no instance has more than" in run.record("encode").notes["warnings"][0]
     assert run.record("train").notes["unidec"]["heads"] == ["classifier"]
     assert len(predictions_of(run)) == len(corpus) - TRAIN
+
+
+def test_labels_without_texts_are_left_out_if_asked_for(spark, corpus, tiny_folder, tmp_path):
+    few = tmp_path / "few"
+    make_corpus(few)
+    texts = pa.array([None if label % 4 == 0 else WORDS[label] for label in range(LABELS)], pa.string())
+    pq.write_table(
+        pa.table({"id": pa.array(range(LABELS), pa.int32()), "text": texts}), few / "labels.parquet"
+    )
+    config = asked(few, tiny_folder, "unidec.without_text=leave-out", "encoder.epochs=1.0")
+    run, _ = run_to(spark, config, "predict")
+    assert "6 of 24 labels have no text: they are left out" in run.record("encode").notes["warnings"][0]
+    assert run.record("train").notes["unidec"]["labels"] == 18
+    assert all(label % 4 for labels, _ in predictions_of(run).values() for label in labels)

@@ -57,10 +57,12 @@ def test_settings_are_read_without_torch():
 def test_what_is_missing_is_known_before_anything_runs(monkeypatch):
     monkeypatch.setattr(available, "find_spec", lambda name: None if name == "faiss" else object())
     asked = UnidecSettings(enabled=True, search="approximate")
-    with pytest.raises(ConfigError, match="method: unidec needs faiss"):
-        available.require_torch("method: unidec", *asked.packages)
+    with pytest.raises(
+        ConfigError, match=r"unidec.search approximate \(exact needs nothing more\) needs faiss"
+    ):
+        asked.require_packages()
     auto = replace(asked, search="auto")
-    available.require_torch("method: unidec", *auto.packages)
+    auto.require_packages()
     auto.check_labels(49_999)
     with pytest.raises(
         ConfigError, match=r"unidec.search auto of 50,000 labels \(exact needs nothing more\) needs"
@@ -86,6 +88,7 @@ def test_which_settings_decide_what_is_learned():
         ("classifier", {"table_learning_rate": 0.1}),
         ("classifier", {"start_from_text": False}),
         ("dual", {"dual_width": 9}),
+        ("dual", {"without_text": "leave-out"}),
         ("dual", {"dual_loss": "supcon"}),
         ("dual", {"dual_share": 0.1}),
         ("dual", {"share": 0.1}),

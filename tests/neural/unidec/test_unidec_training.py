@@ -304,14 +304,50 @@ def test_labels_without_text_are_refused_and_the_classifier_is_offered(data, tin
     assert model.heads.dual is None
 
 
+@pytest.mark.parametrize("heads", [("dual",), ("dual", "classifier")])
+def test_labels_without_text_may_be_left_out(heads, data, tiny_encoder, tmp_path, caplog):
+    few = [word if label % 4 else " " for label, word in enumerate(WORDS[:LABELS])]
+    some = replace(data, label_tokens=TokenStore.write(tmp_path / "labels", tiny_encoder, [few]))
+    settings = replace(SMALL, heads=heads, without_text="leave-out")
+    training_ = training(tmp_path, some, settings)
+    model, _ = training_.run(tiny_encoder)
+    told = "6 of 24 labels have no text: they are left out, of training and of answers (unidec.without_text)"
+    assert training_.warnings == [told]
+    assert told in caplog.text
+    np.testing.assert_array_equal(model.trained, [label for label in range(LABELS) if label % 4])
+    with pytest.raises(ConfigError, match="only 18 labels have instances"):
+        training(tmp_path / "again", some, replace(settings, hard_negatives=18)).run(tiny_encoder)
+    nothing = replace(
+        data, label_tokens=TokenStore.write(tmp_path / "nothing", tiny_encoder, [[""] * LABELS])
+    )
+    with pytest.raises(InputError, match="24 of 24 labels have no text"):
+        training(tmp_path / "without", nothing, settings).run(tiny_encoder)
+
+
+def test_the_library_does_not_find_labels_that_are_left_out(data, tiny_folder, tmp_path):
+    texts, Y = texts_and_targets(96)
+    few = [word if label % 4 else "" for label, word in enumerate(WORDS[:LABELS])]
+    model = train_unidec(
+        texts,
+        Y.to_scipy(),
+        replace(QUICK, model=str(tiny_folder), max_length=16, epochs=1.0),
+        replace(SMALL, without_text="leave-out"),
+        folder=tmp_path / "library",
+        label_texts=few,
+    )
+    found = model.predict(texts[:20], top_k=18).labels
+    assert (found % 4 != 0).all()
+    assert set(found[0]) == {label for label in range(LABELS) if label % 4}
+
+
 def test_a_text_as_short_as_none_is_a_text(data, tiny_encoder, tmp_path, monkeypatch):
     """As of a tokenizer that puts no special tokens, and something for a text without tokens."""
     monkeypatch.setattr(type(tiny_encoder), "tokenize", lambda _, texts: [[len(text)] for text in texts])
     short = replace(data, label_tokens=TokenStore.write(tmp_path / "short", tiny_encoder, [["cat"] * 24]))
-    short.check(SMALL, tiny_encoder, 1.0)
+    assert short.checked(SMALL, tiny_encoder, 1.0) == (short, [])
     empty = TokenStore.write(tmp_path / "empty", tiny_encoder, [["cat"] * 20 + [""] * 4])
     with pytest.raises(InputError, match="4 of 24 labels have no text, such as label 20"):
-        replace(data, label_tokens=empty).check(SMALL, tiny_encoder, 1.0)
+        replace(data, label_tokens=empty).checked(SMALL, tiny_encoder, 1.0)
 
 
 def test_more_negatives_than_labels_are_refused_and_more_positives_are_warned_about(
@@ -319,7 +355,7 @@ def test_more_negatives_than_labels_are_refused_and_more_positives_are_warned_ab
 ):
     with pytest.raises(ConfigError, match=r"hard_negatives is 24, but only 24 labels.*at most 23"):
         training(tmp_path, data, replace(SMALL, hard_negatives=24)).run(tiny_encoder)
-    data.check(replace(SMALL, positives=50), tiny_encoder, 1.0)
+    data.checked(replace(SMALL, positives=50), tiny_encoder, 1.0)
     assert "no instance has more than" in caplog.text
 
 

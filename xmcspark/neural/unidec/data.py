@@ -5,7 +5,7 @@ settings ask."""
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xmcspark.errors import InputError
+from xmcspark.matchers.targets import select
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.held_out import drawn_rows
 from xmcspark.neural.tokens import TokenStore
@@ -86,15 +87,27 @@ class UnidecData:
         """int64: instances that something can be learned from."""
         return np.flatnonzero(np.diff(self.Y.indptr) > 0)
 
-    def check(self, settings: UnidecSettings, encoder: TextEncoder, epochs: float) -> None:
-        """ConfigError or InputError, with the remedy, if the settings cannot be followed with this data."""
+    def checked(
+        self, settings: UnidecSettings, encoder: TextEncoder, epochs: float
+    ) -> tuple[UnidecData, list[str]]:
+        """What is trained on, and what there is to warn of; ConfigError or InputError, with the remedy, if the settings
+        cannot be followed with this data."""
         if not len(self.trained_labels):
             raise InputError("no instance has a label: there is nothing to learn")
-        if "dual" in settings.heads:
-            self._check_texts(encoder)
-        settings.check_labels(len(self.trained_labels))
-        for warning in self.warnings(settings, epochs):
+        data, warnings = self, []
+        if "dual" in settings.heads and len(without := self._without_text(encoder)):
+            told = f"{len(without)} of {len(self.trained_labels)} labels have no text"
+            if settings.without_text == "refuse" or len(without) == len(self.trained_labels):
+                raise InputError(
+                    f"{told}, such as label {without[0]}, and the dual head compares with texts: {WITHOUT_TEXTS}"
+                )
+            data = self._leaving_out(without)
+            warnings.append(f"{told}: they are left out, of training and of answers (unidec.without_text)")
+        settings.check_labels(len(data.trained_labels))
+        warnings += data.warnings(settings, epochs)
+        for warning in warnings:
             log.warning("%s", warning)
+        return data, warnings
 
     def warnings(self, settings: UnidecSettings, epochs: float) -> list[str]:
         """What the settings ask for and this data does not have, or what is not worth its while, where training goes
@@ -122,19 +135,21 @@ class UnidecData:
             )
         return found
 
-    def _check_texts(self, encoder: TextEncoder) -> None:
+    def _leaving_out(self, labels: np.ndarray) -> UnidecData:
+        """As if no instance had these labels."""
+        kept = np.ones(self.Y.shape[1], bool)
+        kept[labels] = False
+        return replace(self, Y=select(self.Y, kept[self.Y.indices]))
+
+    def _without_text(self, encoder: TextEncoder) -> np.ndarray:
+        """int64: trained labels whose text is as good as none to the encoder."""
         if self.label_tokens is None:
             raise InputError(f"labels have no texts, which the dual head compares with: {WITHOUT_TEXTS}")
         nothing = np.array(encoder.tokenize([""])[0])
         short = self.trained_labels[self.label_tokens.lengths[self.trained_labels] == len(nothing)]
         ids, offsets = self.label_tokens.arrays
         tokens = ids[offsets[short][:, None] + np.arange(len(nothing))]
-        without = short[(tokens == nothing).all(axis=1)]
-        if len(without):
-            raise InputError(
-                f"{len(without)} of {len(self.trained_labels)} labels have no text, such as label {without[0]}, and "
-                f"the dual head compares with texts: {WITHOUT_TEXTS}"
-            )
+        return np.asarray(short[(tokens == nothing).all(axis=1)])
 
     def held_out(self, share: float, seed: int) -> np.ndarray:
         """bool [rows]: instances that the model is checked on; made ones are always trained on."""
@@ -167,7 +182,8 @@ class UnidecData:
 
 WITHOUT_TEXTS = (
     "set unidec.heads to [classifier], which needs none, or give the labels texts (input.labels with a column text, or "
-    "ingest.columns.label_text for logs)"
+    "ingest.columns.label_text for logs), or set unidec.without_text to leave-out, which does without labels that have "
+    "none"
 )
 _BY_ROW = ("row_weights", "made", "row_keys")
 

@@ -180,7 +180,13 @@ class NearestLabels:
                 raise InputError(
                     f"{path} has {found} bytes where {size} were written: copy or make the index again"
                 )
-            parts.append(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
+            try:
+                parts.append(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
+            except RuntimeError as error:
+                raise InputError(
+                    f"{path} is damaged, or was made by another release of faiss: copy or make the index again "
+                    f"(./spark-submit.sh verify tells which files of a bundle are not what was written)"
+                ) from error
         kept = {name: header[name] for name in ("width", "walk", "recall", "identity")}
         return NearestLabels(parts, arrays["first"], arrays["ids"], **kept, threads=threads)
 

@@ -94,7 +94,10 @@ class Refresher:
             self.settings, vectors.vectors, self.labels, queries, self.scratch / "index", self.threads
         )
         log.info(
-            "refresh %d: hard negatives of %d queries among %d labels", number, len(queries), len(self.labels)
+            "hard negatives of %d queries among %d labels (refresh %d)",
+            len(queries),
+            len(self.labels),
+            number,
         )
         return Refresh(self.rows[order], self._mined(index, queries))
 

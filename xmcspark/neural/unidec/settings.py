@@ -14,13 +14,14 @@ HEADS = ("dual", "classifier")
 LOSSES = ("decoupled-softmax", "supcon", "infonce", "triplet")
 REDUCTIONS = ("psl", "pol", "pal")
 SPACES = ("both", "dual", "classifier")
+WITHOUT_TEXT = ("refuse", "leave-out")
 SEARCHES = ("auto", "exact", "approximate")
 _FEW_LABELS = 50_000  # below, comparing with all is as fast as an index
 SEARCH_KEYS = ("space", "search", "recall")  # how labels are searched, once all is trained
 _LAYOUT_KEYS = ("enabled", "texts_at_once", "recompute")  # how a step is cut, not what it learns
 # What only one of the heads has; the weight of one against the other decides nothing without either.
 _KEYS_OF_HEADS = {
-    "dual": ("dual_width", "dual_loss", "dual_share", "share"),
+    "dual": ("dual_width", "without_text", "dual_loss", "dual_share", "share"),
     "classifier": (
         "classifier_width",
         "classifier_pool_size",
@@ -64,6 +65,12 @@ class UnidecSettings:
     )
     classifier_width: int = setting(
         384, "Values of a label's vector in the classifier.", source="paper 5, table 2.2", minimum=1
+    )
+    without_text: str = setting(
+        "refuse",
+        "What becomes of labels without a text, which the dual head has nothing to compare with: refuse stops before "
+        "anything is trained, leave-out trains and answers without them.",
+        choices=WITHOUT_TEXT,
     )
     head_dropout: float = setting(
         0.1,
@@ -220,7 +227,8 @@ class UnidecSettings:
             )
         if self.space != "both" and self.space not in self.heads:
             problems.append(
-                f"space is {self.space} but heads is {list(self.heads)}: what is not trained cannot be searched"
+                f"space is {self.space} but heads is {list(self.heads)}: what is not trained cannot be searched; set "
+                f"space to both, which is all there is, or add {self.space} to heads"
             )
         if self.reduction == "pal" and self.pool_size is not None:
             problems.append(
@@ -247,10 +255,7 @@ class UnidecSettings:
                     f"can have at most {labels - 1} negatives; set it lower"
                 ]
             )
-        if not self.searches_all(labels):
-            require_torch(
-                f"unidec.search {self.search} of {labels:,} labels (exact needs nothing more)", "faiss"
-            )
+        self.require_packages(labels)
 
     def searches_all(self, labels: int) -> bool:
         """Whether so many labels are all compared, without an index."""
@@ -278,10 +283,12 @@ class UnidecSettings:
             return None
         return max((size for size in (self.pool_size, self.classifier_pool_size) if size), default=None)
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """What is needed beside torch, as far as that is known without counting labels."""
-        return ("faiss",) if self.enabled and self.search == "approximate" else ()
+    def require_packages(self, labels: int | None = None) -> None:
+        """ConfigError if what is searched approximately needs what is not installed. Without `labels`, how many there
+        are, auto is taken to need nothing."""
+        if self.search == "approximate" or (labels is not None and not self.searches_all(labels)):
+            of = "" if labels is None else f" of {labels:,} labels"
+            require_torch(f"unidec.search {self.search}{of} (exact needs nothing more)", "faiss")
 
     @property
     def mined(self) -> int:

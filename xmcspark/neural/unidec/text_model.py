@@ -103,8 +103,8 @@ def train_unidec(
     )
     with torch_threads(threads):
         model, reports = training.run(encoder)
-        search = _search(folder / "search", model, data, settings, settings.space, device, threads)
-    return UnidecTextModel(model, search, data, tuple(reports), device)
+        search = _search(folder / "search", model, training.data, settings, settings.space, device, threads)
+    return UnidecTextModel(model, search, training.data, tuple(reports), device)
 
 
 def _search(

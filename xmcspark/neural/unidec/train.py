@@ -77,11 +77,12 @@ class UnidecTraining:
         self.held_out = np.zeros(len(data), bool) if held_out is None else held_out
         self.graph = graph if graph is not None or not settings.glas else self._counted()
         self.identity = {**identity, "unidec": settings.decisive(checked=bool(self.held_out.any()))}
+        self.warnings: list[str] = []  # what there is to tell of data and settings, once it runs
         self._own, self._first = (folder / f"process-{rank}" for rank in (self.processes.rank, 0))
 
     def run(self, encoder: TextEncoder) -> tuple[UnidecModel, list[TaskReport]]:
         """The trained model, and what each task came to."""
-        self.data.check(self.settings, encoder, self.encoder_settings.epochs)
+        self.data, self.warnings = self.data.checked(self.settings, encoder, self.encoder_settings.epochs)
         claim(self.folder, self.identity)
         settings, rows = self.settings, self.data.rows_with_labels()
         rows = rows[~self.held_out[rows]]
