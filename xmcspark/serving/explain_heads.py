@@ -17,7 +17,7 @@ def head_step(search: LabelSearch, embedding: np.ndarray, label: int) -> Step:
     """The search as if it were a matcher of the label at a root; InputError if the label is not searched."""
     found = search.similarities(embedding, label)
     terms = [
-        Term(f"{name} head", number, 1.0, similarity, similarity)
+        Term(name, number, 1.0, similarity, similarity)
         for number, (name, similarity) in enumerate(found.items())
     ]
     return Step(0, 0, label, True, 0.0, terms, sum(found.values()))

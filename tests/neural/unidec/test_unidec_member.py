@@ -58,7 +58,7 @@ def test_what_each_head_says_adds_up_to_the_score(member, queries):
     found = member.predict(embeddings_alone(queries), None, top_k=LABELS)
     for row, place in ((0, 0), (7, 3), (11, LABELS - 1)):
         parts = member.search.similarities(queries[row], int(found.labels[row, place]))
-        assert list(parts) == ["dual", "classifier"]
+        assert list(parts) == ["dual head", "classifier head"]
         assert sum(parts.values()) == pytest.approx(found.scores[row, place], abs=1e-5)
     with pytest.raises(InputError, match=f"label {LABELS} is not in the model"):
         member.search.similarities(queries[0], LABELS)

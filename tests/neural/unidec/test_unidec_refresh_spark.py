@@ -167,7 +167,15 @@ def test_new_labels_are_found_by_their_texts(published):
     assert known == model.predict(["old art"], k=LABELS)[0]
     (path,) = more.explain("old art", "war")
     assert path.score == pytest.approx(found["war"].score, abs=1e-5)
-    for texts, complaint in (({"0": "cat"}, "already"), ({"new": " "}, "no text"), ({}, "at least one")):
+    (step,) = path.steps
+    assert [term.gram for term in step.terms] == ["dual head", "dual head in place of the classifier"]
+    assert step.terms[0].contribution == step.terms[1].contribution <= 1
+    for texts, complaint in (
+        ({"0": "cat"}, "already"),
+        ({"new": " "}, "no text"),
+        ({}, "at least one"),
+        (["cat"], "given as key: text"),
+    ):
         with pytest.raises(InputError, match=complaint):
             model.with_new_labels(texts)
 

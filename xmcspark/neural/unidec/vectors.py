@@ -89,10 +89,15 @@ class SearchSpace:
         return self.labels(embeddings, without_rows)
 
     def similarities(self, query: np.ndarray, label: np.ndarray) -> dict[str, float]:
-        """What each head adds to the score of a label, by the head's name."""
+        """What each head adds to the score of a label, by what it is: "dual head". Of a label that is found by its text
+        alone the dual head is named twice, as `labels` counts it."""
         ends = np.cumsum([head.width for head in self.used.values()])
         parts = np.split(query * label, ends[:-1])
-        return {name: float(part.sum()) for name, part in zip(self.used, parts, strict=True)}
+        found = {f"{name} head": float(part.sum()) for name, part in zip(self.used, parts, strict=True)}
+        if len(parts) > 1 and not label[ends[0] :].any():
+            half = found["dual head"] / 2
+            return {"dual head": half, "dual head in place of the classifier": half}
+        return found
 
 
 def projected(head: Head, embeddings: np.ndarray) -> np.ndarray:
