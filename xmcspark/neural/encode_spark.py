@@ -41,7 +41,8 @@ def encode(context: Context) -> None:
         context.note(width=0)
         return
     require_torch(f"method: {context.config.method}")
-    context.config.unidec.require_packages()
+    if context.config.unidec.enabled:
+        context.config.unidec.require_packages()
     encoder = _pretrained(context)
     with work_folder(context) as work:
         history = _fine_tuned(context, encoder, work)

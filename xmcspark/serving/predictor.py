@@ -148,7 +148,7 @@ class Predictor:
             )
         if not isinstance(texts, Mapping):
             raise InputError(
-                f'new labels are given as key: text, as in {{"A1": "Oak Board"}}, not as {texts!r}'
+                f'new labels are given as key: text, as in {{"A1": "Oak Board"}}, not as a {type(texts).__name__}'
             )
         names = self.names.with_more(list(texts), list(texts.values()))
         ids = np.arange(len(self.names), len(names), dtype=np.int64)
