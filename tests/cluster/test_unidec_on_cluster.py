@@ -23,6 +23,7 @@ UNIDEC = {
         "positives": 1,
         "hard_negatives": 1,
         "refresh_epochs": 1,
+        "bce": 0.0,  # over all labels it would drown the rest in so few steps
         "head_learning_rate": 0.003,
         "table_learning_rate": 0.03,
     },
