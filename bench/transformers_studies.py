@@ -16,8 +16,9 @@ SUBSET, SUBSET_LENGTH, LONG, SEEDS = 10_000, 32, 64, (0, 1, 2)
 QUERIES, POOL = 64, 192
 SIZES = ((16, 48), (64, 96), (64, 384), (256, 768))  # other batches and pools (paper 5, table 2.3)
 WIDE = 4096  # labels of a step for the classifier, where that has a pool of its own
-# Every label of the classifier competes in every step; pools of label texts are as large as the others.
-PICK_ALL = {"reduction": "pal", "pool_size": None, "hard_negatives": 1, "bce": 0.0}
+# Every label of the classifier competes in every step; beside a dual head, whose pools are as large as the others.
+PICK_ALL: dict[str, Any] = {"reduction": "pal", "pool_size": None, "bce": 0.0}
+BOTH_PICK_ALL = {**PICK_ALL, "hard_negatives": 1}
 CLUSTERS = (2048, 64)  # of labels, to fine-tune on once: of about 5 labels each, or of 170
 ANCHOR = "Parabel"  # what gains are relative to (paper 3, table 6)
 
@@ -110,7 +111,8 @@ def unidec(changes: Changes) -> Iterator[Asked]:
     yield _zero_shot(_unidec("DePSL", changes, heads=["dual"]))
     yield _unidec("classifier", changes, heads=["classifier"], pool_size=WIDE)
     yield _unidec("UniDEC", changes, classifier_pool_size=WIDE)
-    yield _unidec("UniDEC pick all", changes, **PICK_ALL)
+    yield _unidec("classifier pick all", changes, heads=["classifier"], **PICK_ALL)
+    yield _unidec("UniDEC pick all", changes, **BOTH_PICK_ALL)
     yield replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True)
 
 
@@ -133,10 +135,8 @@ def unidec_ablations(changes: Changes) -> Iterator[Asked]:
             _unidec("UniDEC wide", changes, classifier_pool_size=WIDE),
             _unidec("classifier without BCE", changes, heads=classifier, bce=0.0),
             _unidec("classifier pick one", changes, heads=classifier, reduction="pol", bce=0.0),
-            _unidec(
-                "classifier pick all", changes, heads=classifier, reduction="pal", pool_size=None, bce=0.0
-            ),
-            _unidec("UniDEC pick all", changes, **PICK_ALL),
+            _unidec("classifier pick all", changes, heads=classifier, **PICK_ALL),
+            _unidec("UniDEC pick all", changes, **BOTH_PICK_ALL),
             # Made instances join when the classifier does, as the paper has it.
             _unidec("UniDEC extended", changes, extend=0.5),
             replace(_unidec("UniDEC Gandalf", changes, extend=0.5), gandalf=True),
@@ -162,6 +162,13 @@ def unidec_long_texts(changes: Changes) -> Iterator[Asked]:
 _BOTH_HEADS = (
     Direction("both heads, not the dual one alone (paper 5, table 2.2)", "UniDEC", "DePSL"),
     Direction("both heads, not the classifier alone (paper 5, table 2.2)", "UniDEC", "classifier"),
+)
+_BOTH_HEADS_PICK_ALL = tuple(
+    Direction(f"{claim}, all labels for the classifier (paper 5, table 2.2)", "UniDEC pick all", other)
+    for claim, other in (
+        ("both heads, not the dual one alone", "DePSL"),
+        ("both heads, not the classifier alone", "classifier pick all"),
+    )
 )
 _ALL_LABELS = Direction("all labels for the classifier, beside the dual head", "UniDEC pick all", "UniDEC")
 
@@ -228,7 +235,13 @@ STUDIES = {
         ),
     ),
     "unidec": Study(
-        unidec, (*_BOTH_HEADS, _ALL_LABELS, Direction("trained, not as it is", "UniDEC", "untrained"))
+        unidec,
+        (
+            *_BOTH_HEADS,
+            *_BOTH_HEADS_PICK_ALL,
+            _ALL_LABELS,
+            Direction("trained, not as it is", "UniDEC", "untrained"),
+        ),
     ),
     "unidec-ablations": Study(
         unidec_ablations,

@@ -239,7 +239,8 @@ def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
     tasks = [
         {"task": name, "steps": steps, "seconds": 61.0, "loss": loss, "validation": held_out, "pools": made}
         for name, steps, loss, held_out, made in (
-            ("dual", 700, 1.25, 0.5, pools),
+            ("dual", 700, 1.25, 0.5, {"dual": pools["dual"]}),
+            ("unidec", 700, 1.0, 0.5, pools),
             ("unidec", 0, None, None, {}),
         )
     ]
@@ -258,8 +259,8 @@ def test_a_run_of_unidec_shows_what_was_trained_and_what_is_searched():
         "approximate",
         "98.7%",
         "1.250",
-        "812 / 4,096",
-        "5.2 / 6.0",
+        "dual 812 / classifier 4,096",
+        "dual 5.2 / classifier 6.0",
         "50.0%",
         "minilm",
         "Device cpu",

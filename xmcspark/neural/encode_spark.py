@@ -40,9 +40,7 @@ def encode(context: Context) -> None:
         context.write_few("embeddings", [])
         context.note(width=0)
         return
-    require_torch(f"method: {context.config.method}")
-    if context.config.unidec.enabled:
-        context.config.unidec.require_packages()
+    _require_packages(context.config)
     encoder = _pretrained(context)
     with work_folder(context) as work:
         history = _fine_tuned(context, encoder, work)
@@ -64,9 +62,16 @@ def check_labels(context: Context) -> None:
     """What UniDEC needs of labels, which are known long before texts are tokens."""
     if not context.config.unidec.enabled:
         return
+    _require_packages(context.config)
     from xmcspark.neural import training_export_spark as export
 
     export.check_labels(context.config.unidec, export.read_labels(context))
+
+
+def _require_packages(config: Config) -> None:
+    require_torch(f"method: {config.method}")
+    if config.unidec.enabled:
+        config.unidec.require_packages()
 
 
 def _pretrained(context: Context) -> TextEncoder:

@@ -21,7 +21,7 @@ from xmcspark.matchers.targets import select
 from xmcspark.neural.encoder import TextEncoder
 from xmcspark.neural.tokens import PORTION, TokenStore
 from xmcspark.neural.training_set import TrainingSet, tokens_folder
-from xmcspark.neural.unidec.data import WITHOUT_TEXTS, UnidecData, instance_tokens
+from xmcspark.neural.unidec.data import UnidecData, check_texts, instance_tokens
 from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.sparse.arrow import csr_of_lists, csr_of_targets
 from xmcspark.sparse.csr import Csr, as_csr
@@ -115,16 +115,14 @@ def _targets(rows: pa.Table, labels: LabelColumns) -> tuple[Csr, np.ndarray]:
 
 
 def check_labels(settings: UnidecSettings, labels: LabelColumns) -> None:
-    """That there are enough for UniDEC, and a text for each that the dual head is to be trained on."""
-    settings.check_labels(int(labels.active.sum()))
-    if "dual" not in settings.heads or settings.without_text != "refuse":
-        return
-    texts = labels.texts.combine_chunks().filter(pa.array(labels.active))
-    without = pc.sum(pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts.fill_null(""))), 0)).as_py() or 0
-    if without:
-        raise InputError(
-            f"{without} of {len(texts)} labels have no text, and the dual head compares with texts: {WITHOUT_TEXTS}"
-        )
+    """That there are enough for UniDEC, of those with a text where the dual head is to be trained."""
+    count = int(labels.active.sum())
+    if "dual" in settings.heads:
+        texts = labels.texts.combine_chunks().filter(pa.array(labels.active)).fill_null("")
+        without = int(pc.sum(pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)).as_py() or 0)
+        check_texts(settings, count, without)
+        count -= without
+    settings.check_labels(count)
 
 
 def _training_rows(context: Context) -> pa.Table:

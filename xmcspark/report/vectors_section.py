@@ -24,7 +24,7 @@ def label_vectors(data: ReportData) -> Section | None:
         paragraph(
             "Texts and labels are vectors, and the labels nearest to a text are its predictions: by the dual head, "
             "which compares with label texts, by the classifier, which has a vector of each label, or by the sum of "
-            "both. Texts are trained on pools of labels, the classifier's larger than those of the dual head."
+            "both. They are trained on pools of labels, one a step for each head."
         ),
         facts(_facts(searched) | encoder_facts(data.notes("encode"))),
         table(
@@ -55,6 +55,14 @@ def _task(task: Mapping[str, Any]) -> list[str]:
         f"{task['steps']:,}",
         duration(task["seconds"]),
         NOTHING if loss is None else f"{loss:.3f}",
-        *(" / ".join(f"{pool[what]:{how}}" for pool in pools.values()) or NOTHING for what, how in _OF_POOLS),
+        *(_of_pools(pools, what, how) for what, how in _OF_POOLS),
         NOTHING if held_out is None else percent(held_out),
     ]
+
+
+def _of_pools(pools: Mapping[str, Mapping[str, float]], what: str, how: str) -> str:
+    """Of each head, named where there are two."""
+    found = {head: f"{pool[what]:{how}}" for head, pool in pools.items()}
+    if len(found) > 1:
+        return " / ".join(f"{head} {number}" for head, number in found.items())
+    return next(iter(found.values()), NOTHING)

@@ -140,7 +140,7 @@ class Predictor:
     def with_new_labels(self, texts: Mapping[str, str]) -> Predictor:
         """One that finds further labels as well, given as key: text, by what their texts mean: nothing is trained, and
         the bundle stays as it is. It takes a model of method unidec with a dual head. New labels have ids after those
-        of the bundle. Beside a tree, which does not know them, they come after labels that both members find."""
+        of the bundle. Beside a tree, which does not know them, they have one voice of two."""
         if not any(isinstance(member, TakesLabels) for member in self.members.members):
             raise InputError(
                 "labels that were not trained are found by a dual encoder, and this model has none: train one with "

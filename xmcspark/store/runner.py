@@ -35,10 +35,13 @@ def run_stages(
     """Runs what is not finished, in order; stops at the first stage that fails, or that will."""
     outcomes = []
     for place, stage in enumerate(stages):
-        outcomes.append(run_stage(spark, config, run, base, stage))
+        outcome = run_stage(spark, config, run, base, stage)
+        outcomes.append(outcome)
         for later in stages[place + 1 :]:
             early = later.early_check
-            if early is not None and early.after == stage.name and run.find_record(later.name) is None:
+            if early is None or early.after != stage.name:
+                continue
+            if not outcome.skipped or run.find_record(later.name) is None:
                 early.check(Context(spark, config, run, later, base))
     return outcomes
 

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
+from xmcspark.neural.unidec.losses import UNLIKE, Pairs, PoolLoss, binary_cross_entropy
 
 KINDS = ("decoupled-softmax", "supcon", "infonce", "triplet")
 
@@ -122,6 +122,30 @@ def test_other_positives_do_not_compete_in_decoupled_softmax_but_do_in_supcon():
     together = PoolLoss("supcon", False, 1.0)(similarity, pairs).item()
     assert alone == pytest.approx((math.log1p(math.exp(-1)) + math.log1p(math.exp(-5))) / 2)
     assert together > alone + 1
+
+
+def test_a_label_that_is_excluded_is_no_negative_of_the_triplet_loss():
+    pairs = pairs_of(np.array([[1.0, 0.0, 0.0]]), np.random.default_rng(0))
+    loss = PoolLoss("triplet", False, 1.0, margin=0.3, hardest=5)
+    excluded = loss(torch.tensor([[0.2, 0.5, UNLIKE]]), pairs).item()
+    assert excluded == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_do_not_depend_on_which_thread_comes_first(kind):
+    rng = np.random.default_rng(0)
+    pairs = pairs_of((rng.random((256, 2048)) < 0.3) * 1.0, rng)
+    values = torch.from_numpy(rng.normal(size=(256, 2048)).astype(np.float32))
+    before, found = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        for _ in range(8):
+            similarity = values.clone().requires_grad_()
+            PoolLoss(kind, False, 0.5)(similarity, pairs, 0.05).backward()
+            found.append(similarity.grad)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(gradient, found[0]) for gradient in found)
 
 
 def test_scores_too_large_for_exponentials_stay_finite():

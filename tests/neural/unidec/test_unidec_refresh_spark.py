@@ -284,6 +284,11 @@ def test_labels_without_texts_need_the_classifier(spark, data, corpus, tiny_fold
     for config, error, told in (
         (asked(bare, tiny_folder), InputError, r"24 of 24 labels have no text.*heads to \[classifier\]"),
         (
+            asked(bare, tiny_folder, "unidec.without_text=leave-out"),
+            InputError,
+            r"24 of 24 labels have no text.*for logs\)$",
+        ),
+        (
             asked(bare, tiny_folder, alone, "unidec.hard_negatives=24"),
             ConfigError,
             "only 24 labels have instances",
@@ -309,6 +314,11 @@ def test_labels_without_texts_are_left_out_if_asked_for(spark, corpus, tiny_fold
     pq.write_table(
         pa.table({"id": pa.array(range(LABELS), pa.int32()), "text": texts}), few / "labels.parquet"
     )
+    config = asked(few, tiny_folder, "unidec.without_text=leave-out", "unidec.hard_negatives=18")
+    with pytest.raises(ConfigError, match="only 18 labels have instances"):
+        run_to(spark, config, "encode")
+    run = Run(Filesystem(spark), config.run.root, str(config.run.id))
+    assert [record.stage for record in run.records()] == ["corpus"], "nothing else was done"
     config = asked(few, tiny_folder, "unidec.without_text=leave-out", "encoder.epochs=1.0")
     run, _ = run_to(spark, config, "predict")
     assert "6 of 24 labels have no text: they are left out" in run.record("encode").notes["warnings"][0]

@@ -3,12 +3,15 @@
 import subprocess
 import sys
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import pytest
 
+from xmcspark.config.configuration import load
 from xmcspark.config.setting import declaration_of
 from xmcspark.errors import ConfigError
 from xmcspark.neural import available
+from xmcspark.neural.encode_spark import check_labels
 from xmcspark.neural.unidec.settings import UnidecSettings
 
 
@@ -68,6 +71,13 @@ def test_what_is_missing_is_known_before_anything_runs(monkeypatch):
         ConfigError, match=r"unidec.search auto of 50,000 labels \(exact needs nothing more\) needs"
     ):
         auto.check_labels(50_000)
+
+
+def test_torch_is_asked_for_before_labels_are_looked_at(monkeypatch, tmp_path):
+    monkeypatch.setattr(available, "find_spec", lambda name: None if name == "torch" else object())
+    config = load(None, ["method=unidec", f"encoder.model={tmp_path}"])
+    with pytest.raises(ConfigError, match=r"method: unidec needs torch.*setup --extras neural"):
+        check_labels(SimpleNamespace(config=config))
 
 
 def test_which_settings_decide_what_is_learned():

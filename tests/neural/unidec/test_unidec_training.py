@@ -225,6 +225,11 @@ def test_a_lack_of_memory_comes_with_advice(data, tiny_encoder, tmp_path, monkey
             {"classifier_pool_size": 16},
         ),
         (
+            {"heads": ("classifier",), "classifier_pool_size": 8},
+            r"with a unidec\.batch_size below 16 or fewer unidec\.positives and unidec\.hard_negatives",
+            {"positives": 1, "hard_negatives": 0},
+        ),
+        (
             {"heads": ("classifier",)},
             r"start again with a unidec\.batch_size below 16 or a unidec\.pool_size below \d+",
             {"pool_size": 16},
@@ -320,8 +325,9 @@ def test_labels_without_text_may_be_left_out(heads, data, tiny_encoder, tmp_path
     nothing = replace(
         data, label_tokens=TokenStore.write(tmp_path / "nothing", tiny_encoder, [[""] * LABELS])
     )
-    with pytest.raises(InputError, match="24 of 24 labels have no text"):
+    with pytest.raises(InputError, match="24 of 24 labels have no text") as refused:
         training(tmp_path / "without", nothing, settings).run(tiny_encoder)
+    assert "leave-out" not in str(refused.value), "it is set already, and does not help"
 
 
 def test_the_library_does_not_find_labels_that_are_left_out(data, tiny_folder, tmp_path):

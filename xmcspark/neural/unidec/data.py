@@ -96,12 +96,9 @@ class UnidecData:
             raise InputError("no instance has a label: there is nothing to learn")
         data, warnings = self, []
         if "dual" in settings.heads and len(without := self._without_text(encoder)):
-            told = f"{len(without)} of {len(self.trained_labels)} labels have no text"
-            if settings.without_text == "refuse" or len(without) == len(self.trained_labels):
-                raise InputError(
-                    f"{told}, such as label {without[0]}, and the dual head compares with texts: {WITHOUT_TEXTS}"
-                )
+            check_texts(settings, len(self.trained_labels), len(without), f", such as label {without[0]}")
             data = self._leaving_out(without)
+            told = f"{len(without)} of {len(self.trained_labels)} labels have no text"
             warnings.append(f"{told}: they are left out, of training and of answers (unidec.without_text)")
         settings.check_labels(len(data.trained_labels))
         warnings += data.warnings(settings, epochs)
@@ -144,7 +141,7 @@ class UnidecData:
     def _without_text(self, encoder: TextEncoder) -> np.ndarray:
         """int64: trained labels whose text is as good as none to the encoder."""
         if self.label_tokens is None:
-            raise InputError(f"labels have no texts, which the dual head compares with: {WITHOUT_TEXTS}")
+            raise InputError(f"labels have no texts, which the dual head compares with: {_TEXTS}")
         nothing = np.array(encoder.tokenize([""])[0])
         short = self.trained_labels[self.label_tokens.lengths[self.trained_labels] == len(nothing)]
         ids, offsets = self.label_tokens.arrays
@@ -180,12 +177,23 @@ class UnidecData:
         return UnidecData(Y, TokenStore.open(instance_tokens(folder)), label_tokens, **more)
 
 
-WITHOUT_TEXTS = (
+_TEXTS = (
     "set unidec.heads to [classifier], which needs none, or give the labels texts (input.labels with a column text, or "
-    "ingest.columns.label_text for logs), or set unidec.without_text to leave-out, which does without labels that have "
-    "none"
+    "ingest.columns.label_text for logs)"
 )
+_LEAVE_OUT = ", or set unidec.without_text to leave-out, which does without labels that have none"
 _BY_ROW = ("row_weights", "made", "row_keys")
+
+
+def check_texts(settings: UnidecSettings, labels: int, without: int, example: str = "") -> None:
+    """That the dual head can be trained where `without` of the labels have no text."""
+    if "dual" not in settings.heads or not without:
+        return
+    if settings.without_text == "refuse" or without == labels:
+        remedy = _TEXTS if without == labels else _TEXTS + _LEAVE_OUT
+        raise InputError(
+            f"{without} of {labels} labels have no text{example}, and the dual head compares with texts: {remedy}"
+        )
 
 
 def instance_tokens(folder: Path) -> Path:

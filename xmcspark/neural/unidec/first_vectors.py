@@ -3,6 +3,7 @@ They are made shard by shard into a file, which a run that is resumed finds agai
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -31,13 +32,14 @@ def first_vectors(
     encoder they are random. Those of an earlier attempt are found again: its encoder was another by then."""
     if not embedder.processes.all_have((folder / HEADER).exists()):
         labels = data.trained_labels
+        made = _maker(data, head, encoder, embedder, seed)
 
         def copy(stream: IO[bytes]) -> None:
             for start in range(0, data.Y.shape[1], SHARD):
                 end = min(start + SHARD, data.Y.shape[1])
                 own = labels[np.searchsorted(labels, start) : np.searchsorted(labels, end)]
                 vectors = np.zeros((end - start, head.width), np.float32)
-                vectors[own - start] = _made(own, data, head, encoder, embedder, seed + start)
+                vectors[own - start] = made(own, start)
                 stream.write(vectors.data)
 
         shape = (data.Y.shape[1], head.width)
@@ -46,16 +48,18 @@ def first_vectors(
     return load_arrays(folder, _KIND, _VERSION)[1]["vectors"]
 
 
-def _made(
-    labels: np.ndarray,
-    data: UnidecData,
-    head: ClassifierHead,
-    encoder: TextEncoder | None,
-    embedder: Embedder,
-    seed: int,
-) -> np.ndarray:
-    if encoder is not None and data.label_tokens is not None:
-        return projected(head, embedder.embedded(encoder, data.label_tokens, labels))
-    drawn = np.random.Generator(np.random.PCG64(seed))
-    found = drawn.standard_normal((len(labels), head.width), np.float32)
-    return np.asarray(found / np.sqrt(np.float32(head.width)))
+def _maker(
+    data: UnidecData, head: ClassifierHead, encoder: TextEncoder | None, embedder: Embedder, seed: int
+) -> Callable[[np.ndarray, int], np.ndarray]:
+    """What makes the vectors of the labels of a shard, given its first id."""
+    tokens = data.label_tokens
+    if encoder is not None and tokens is not None:
+        progress = embedder.progress(tokens, data.trained_labels)
+        return lambda labels, _: projected(head, embedder.embedded(encoder, tokens, labels, progress))
+
+    def drawn(labels: np.ndarray, first: int) -> np.ndarray:
+        stream = np.random.Generator(np.random.PCG64(seed + first))
+        found = stream.standard_normal((len(labels), head.width), np.float32)
+        return np.asarray(found / np.sqrt(np.float32(head.width)))
+
+    return drawn

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+UNLIKE = -1e4  # a similarity that counts for nothing at any temperature: no negative, either
 _NOTHING = -1e9  # a score that no sum of exponentials notices; unlike -inf it has gradients of 0, not NaN
 
 
@@ -46,7 +47,7 @@ def triplet(scores: Tensor, pairs: Pairs, margin: float, hardest: int) -> Tensor
     negatives = _without_positives(scores, pairs)
     found = _by_pair(negatives.topk(min(hardest, scores.shape[1]), dim=1).values, pairs)
     wrong = torch.relu(found - scores[pairs.row, pairs.column, None] + margin)
-    return wrong.sum(dim=1) / (found > _NOTHING).sum(dim=1).clamp(min=1)
+    return wrong.sum(dim=1) / (found > UNLIKE).sum(dim=1).clamp(min=1)
 
 
 def binary_cross_entropy(scores: Tensor, pairs: Pairs, row_weights: Tensor | None = None) -> Tensor:

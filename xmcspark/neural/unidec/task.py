@@ -30,13 +30,12 @@ from xmcspark.neural.tokens import TokenStore
 from xmcspark.neural.unidec.data import UnidecData
 from xmcspark.neural.unidec.heads import ClassifierHead, DualHead, Head, Heads
 from xmcspark.neural.unidec.label_pool import LabelPool, PoolSampler
-from xmcspark.neural.unidec.losses import Pairs, PoolLoss, binary_cross_entropy
+from xmcspark.neural.unidec.losses import UNLIKE, Pairs, PoolLoss, binary_cross_entropy
 from xmcspark.neural.unidec.query_batches import query_batches
 from xmcspark.neural.unidec.refresh import Refresh, Refresher
 from xmcspark.neural.unidec.settings import UnidecSettings
 from xmcspark.sparse.rows import take_rows
 
-_UNLIKE = -1e4  # a similarity that counts for nothing at any temperature
 # What a forward pass costs by itself, in tokens: on a CPU little (MiniLM, one thread: 48 to 128 are alike), on a GPU,
 # which waits for what it is told to do, more than any padding.
 _PASS, _LAUNCHED_PASS = 64, 1 << 20
@@ -171,7 +170,13 @@ class UnidecTask:
         own = "pool_size" if self.settings.classifier_pool_size is None else "classifier_pool_size"
         names = {"dual": "pool_size", "classifier": own}
         pools = {names[head]: sizes.last for head, sizes in self.pools.items()}
-        return " or ".join([queries, *(f"a unidec.{name} below {size}" for name, size in pools.items())])
+        found = [queries]
+        for name, size in pools.items():
+            if name == "classifier_pool_size" and size > (self.settings.classifier_pool or size):
+                found.append("fewer unidec.positives and unidec.hard_negatives")  # which no size cuts
+            else:
+                found.append(f"a unidec.{name} below {size}")
+        return " or ".join(found)
 
     def _refresh_of(self, step: int) -> int:
         return step // (self.settings.refresh_epochs * self.steps_per_epoch)
@@ -203,7 +208,7 @@ class UnidecTask:
 
     @cached_property
     def _classifier_sampler(self) -> PoolSampler:
-        """Draws all that the dual head's draws, and more; with pal all labels join what it draws."""
+        """Draws all that queries bring, and more; with pal all labels join what it draws."""
         size = self.settings.classifier_pool
         if self.settings.classifier_pool_size is None or self.settings.reduction == "pal":
             return self._sampler
@@ -278,7 +283,7 @@ class UnidecTask:
         row, column = pool.cells_of(take_rows(self.data.excluded, batch))
         return similarity.index_put(
             tuple(torch.from_numpy(place).to(similarity.device) for place in (row, column)),
-            similarity.new_tensor(_UNLIKE),
+            similarity.new_tensor(UNLIKE),
         )
 
     def _gathered(self, head: Head, embeddings: Tensor) -> Tensor:
