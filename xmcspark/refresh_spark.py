@@ -47,11 +47,17 @@ def refresh(spark: SparkSession, config: Config) -> Run:
             log.exception("the report of the refused run could not be written")
         else:
             _print_overview(run, outcomes, report)
+        clear_scratch(run)
         raise
     report = write_findings(spark, config, run, base, outcomes, started)
     _print_overview(run, outcomes, report)
-    run.fs.delete(joined(run.uri, "scratch"))  # last: an executor that joins late still fetches from it
+    clear_scratch(run)
     return run
+
+
+def clear_scratch(run: Run) -> None:
+    """Last of all: an executor that joins late still fetches from it."""
+    run.fs.delete(joined(run.uri, "scratch"))
 
 
 def write_findings(
@@ -130,7 +136,7 @@ def _next_step(run: Run, refused: bool = False) -> str:
     """How to ask the model, by where it is and whether it is whole."""
     bundle = run.folder("bundle")
     if refused:
-        return "the run was refused, for the reasons below; the report has more"
+        return "look at why it was refused, below and in the report,"
     if not run.fs.exists(joined(bundle, MANIFEST)):  # which publish writes
         return (
             "the run is not published, and its model can be opened only then:\n"

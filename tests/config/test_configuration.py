@@ -108,6 +108,7 @@ def test_what_is_decided_at_run_time_is_no_key():
         ({"trian": {}}, "trian: unknown key, did you mean train?"),
         ({"beam": 3}, "beam: unknown key, did you mean predict.beam?"),
         ({"train": {"beam": 3}}, "train.beam: unknown key, did you mean predict.beam?"),
+        ({"unidec": {"xyz": 1}}, "unidec.xyz: unknown key; unidec has"),
         (
             {"text": {"vectorizers": [{"min_dff": 1}]}},
             "text.vectorizers[0].min_dff: unknown key, did you mean",

@@ -8,7 +8,7 @@ import pytest
 from run_tables import write_table
 
 from jobs import submit
-from xmcspark.errors import InputError, StoreError
+from xmcspark.errors import ConfigError, InputError, StoreError
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.fuse_spark import Fusing, fuse_runs
 from xmcspark.matchers.predictions import Predictions
@@ -194,10 +194,10 @@ def test_what_counts_of_a_run_is_how_it_last_predicted_and_not_how_it_was_opened
     predicted_again(False, 0, "identity", ["sigmoid", "mean"])  # no tree has that transform
     Fusing(runs, "average", (1.0, 1.0), K)
     predicted_again(False, 0, "sigmoid", ["sigmoid", "unbiased"])
-    with pytest.raises(InputError, match=r"run b has mach.aggregate unbiased: its scores may be negative"):
+    with pytest.raises(ConfigError, match=r"run b has mach.aggregate unbiased: its scores may be negative"):
         Fusing(runs, "average", (1.0, 1.0), K)
     predicted_again(False, 0, "sigmoid", None, vectors=True)
-    with pytest.raises(InputError, match=r"run b has unidec.enabled: its scores may be negative"):
+    with pytest.raises(ConfigError, match=r"run b has unidec.enabled: its scores may be negative"):
         Fusing(runs, "average", (1.0, 1.0), K)
     predicted_again(True, 1, "sigmoid", None)
     with pytest.raises(InputError, match=r"a and b have different predict.exclude_self"):

@@ -3,6 +3,7 @@
 import json
 from math import isnan, nan
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -166,7 +167,10 @@ def test_drift_is_against_the_run_that_was_served_when_this_one_came(make_contex
     assert (pruned.run, pruned.metrics, pruned.counts, pruned.profile) == ("old", (), {}, None)
 
 
-def test_a_run_that_the_gates_refuse_has_a_report_that_says_so(make_context, monkeypatch, capsys):
+def test_a_run_that_the_gates_refuse_has_a_report_that_says_so_until_it_is_published(
+    make_context, monkeypatch, capsys
+):
+    from jobs import publish
     from xmcspark import refresh_spark
 
     context = make_context(None)
@@ -184,13 +188,23 @@ def test_a_run_that_the_gates_refuse_has_a_report_that_says_so(make_context, mon
         broken.setattr(refresh_spark, "gathered", lambda *_: 1 / 0)
         with pytest.raises(RefusedError):  # a report that fails hides no refusal
             refresh_spark.refresh(context.spark, context.config)
+    left = f"{context.run.uri}/scratch/left"
+    context.fs.write_text(left, "by a stage")
     with pytest.raises(RefusedError):
         refresh_spark.refresh(context.spark, context.config)
+    assert not context.fs.exists(left)
     printed = capsys.readouterr().out
     assert "50.00" in printed, "people look at the numbers of a run that was refused"
-    assert "Next: the run was refused" in printed
+    assert "Next: look at why it was refused" in printed
     page = context.fs.read_text(f"{context.run.uri}/report.html")
     assert "P@1 fell by &lt;0.3&gt;" in page
     summary = json.loads(context.fs.read_text(f"{context.run.uri}/summary.json"))
     assert summary["metrics"] == {"P@1": 0.5}
     assert summary["profile"]["labels"] == 4
+
+    monkeypatch.setattr(publish, "dated", lambda spark, config: config)
+    monkeypatch.setattr(publish, "open_run", lambda spark, config, create: (context.run, None))
+    monkeypatch.setattr(publish, "run_stage", lambda *_: outcomes[-1])
+    publish.work(SimpleNamespace(spark=context.spark, config=context.config))
+    page = context.fs.read_text(f"{context.run.uri}/report.html")
+    assert "P@1 fell" not in page, "somebody published it by hand"

@@ -208,6 +208,9 @@ def test_further_labels_get_the_ids_after_the_others():
         match="'b' is the key of a label already; 'c' is given twice; 'd' has no text; 'e' has no text",
     ):
         names.with_more(["b", "c", "c", "d", "e"], ["B", "C", "C", " ", None])
+    for keys, texts in (([17], ["New"]), (["new"], [17])):
+        with pytest.raises(InputError, match="17 is a int: keys and texts are strings"):
+            names.with_more(keys, texts)
 
 
 def test_a_model_without_a_dual_encoder_takes_no_further_labels(bundle):

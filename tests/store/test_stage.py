@@ -160,7 +160,11 @@ def test_what_a_later_stage_refuses_is_known_as_soon_as_its_tables_are_there(pla
     run_stages(spark, config, run, None, [corpus, vectorize, train])
     outcomes = run_stages(spark, config, run, None, [corpus, vectorize, checked])
     assert all(outcome.skipped for outcome in outcomes), "a finished stage was not checked again"
-    with pytest.raises(InputError, match="will not do"):  # what is finished is of other tables
+    other = replace(checked, config_keys=("seed", "train"))
+    with pytest.raises(InputError, match="will not do"):  # what is finished is of other settings
+        run_stages(spark, config, run, None, [corpus, vectorize, other])
+    assert run.find_record("train") == outcomes[2].record, "what was made is kept"
+    with pytest.raises(InputError, match="will not do"):  # or of other tables
         run_stages(spark, config, run, None, [replace(corpus, version=2), vectorize, checked])
     assert run.find_record("vectorize") == outcomes[1].record, "it did not run again"
 

@@ -133,7 +133,8 @@ class Reader:
         """Says what was probably meant: the same key in another section, or one spelt almost like it."""
         elsewhere = [path for path in self.known if path.rpartition(".")[2] == key]
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-        near_paths = difflib.get_close_matches(prefix + key, self.known, n=1, cutoff=0.75)
+        others = [path for path in self.known if path != prefix.rstrip(".")]
+        near_paths = difflib.get_close_matches(prefix + key, others, n=1, cutoff=0.75)
         if elsewhere:
             return f"{prefix}{key}: unknown key, did you mean {' or '.join(elsewhere)}?"
         if near or near_paths:

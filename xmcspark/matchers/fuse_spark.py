@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from xmcspark.command_spark import Job, run_job
 from xmcspark.config.configuration import Config
-from xmcspark.errors import InputError
+from xmcspark.errors import ConfigError, InputError
 from xmcspark.flow_spark import run_document
 from xmcspark.matchers.ensemble import fuse
 from xmcspark.matchers.fuse_options import add_fuse_options
@@ -101,9 +101,11 @@ def _check_member(member: Run, first: Run, fusion: str) -> None:
             "not; predict one of them again with the same setting"
         )
     if fusion == "average" and (negative := negative_scores(member)):
-        raise InputError(
-            f"run {member.id} has {negative}: its scores may be negative, where a label that a run did not find (0) "
-            "would rank above one it found; add --set ensemble.fusion=rank or normalised"
+        raise ConfigError(
+            [
+                f"run {member.id} has {negative}: its scores may be negative, where a label that a run did not find "
+                "(0) would rank above one it found; add --set ensemble.fusion=rank or normalised"
+            ]
         )
 
 

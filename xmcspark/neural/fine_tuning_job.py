@@ -86,13 +86,14 @@ def run_job(
     needs."""
     job = FineTuningJob.load(folder)
     device = device or chosen_device(job.encoder, processes.local_rank)
-    log.info("encode: torch works on %s, %d processes", device.described, processes.world)
     work = Work(
         folder, job, Embedder(job.encoder.embed_batch, device, processes, draft=True), report, Keeper(kept)
     )
     with torch_threads(job.threads):
+        described = device.described
+        log.info("encode: torch works on %s, processes: %d", described, processes.world)
         outcome = fine_tuned(work, TextEncoder.load(folder / PRETRAINED))
-    history = {**outcome.history, "device": device.described, "processes": processes.world}
+    history = {**outcome.history, "device": described, "processes": processes.world}
     if processes.rank == 0:
         outcome.encoder.save(folder / ENCODER)
         outcome.save()

@@ -101,7 +101,15 @@ def _table(levels: Sequence[Mapping[str, Any]]) -> str:
                 duration(float(level["seconds"])),
             ]
         )
-    head = ["level", "outputs", "steps", "loss at start", "loss at end", "validation", "time"]
+    head = [
+        "level",
+        "outputs",
+        "steps",
+        "loss at start",
+        "loss at end",
+        "validation",
+        "time, of all attempts",
+    ]
     return table(
         "Each level: mean loss over its first and last steps, validation of what was kept", head, rows
     )

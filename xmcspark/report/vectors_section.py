@@ -29,7 +29,15 @@ def label_vectors(data: ReportData) -> Section | None:
         facts(_facts(searched) | encoder_facts(data.notes("encode"))),
         table(
             "What was trained, on pools of labels",
-            ["task", "steps", "time", "loss", "labels of a pool", "positives in it", "P@1 held out"],
+            [
+                "task",
+                "steps",
+                "time, of all attempts",
+                "loss",
+                "labels of a pool",
+                "positives in it",
+                "P@1 held out",
+            ],
             [_task(task) for task in data.notes("encode").get("tasks", ())],
         ),
     )

@@ -63,10 +63,16 @@ class LabelNames:
         """These and further labels, with the ids after them; InputError if one has no text, or a key that is taken. A
         copy of everything."""
         own = self.column("key")
+        pairs = list(zip(keys, texts, strict=True))
+        if other := [
+            word for pair in pairs for word in pair if word is not None and not isinstance(word, str)
+        ]:
+            raise InputError(
+                f"new labels: {other[0]!r} is a {type(other[0]).__name__}: keys and texts are strings"
+            )
         known = set(own.filter(pc.is_in(own, pa.array(keys, pa.large_string()))).to_pylist())
         problems = [f"{key!r} is the key of a label already" for key in keys if key in known]
         problems += [f"{key!r} is given twice" for key, count in Counter(keys).items() if count > 1]
-        pairs = list(zip(keys, texts, strict=True))
         problems += [f"{key!r} has no text" for key, text in pairs if not (text or "").strip()]
         if problems or not keys or "" in keys:
             what = "; ".join(problems[:5]) or "give at least one, each with a key"

@@ -41,9 +41,16 @@ def run_stages(
             early = later.early_check
             if early is None or early.after != stage.name:
                 continue
-            if not outcome.skipped or run.find_record(later.name) is None:
-                early.check(Context(spark, config, run, later, base))
+            context = Context(spark, config, run, later, base)
+            if not outcome.skipped or not _is_finished(context):
+                early.check(context)
     return outcomes
+
+
+def _is_finished(context: Context) -> bool:
+    """With the settings and inputs that there are now."""
+    found = context.run.find_record(context.stage.name)
+    return found is not None and found.key == stage_key(context.stage, context)
 
 
 def run_stage(spark: SparkSession, config: Config, run: Run, base: Run | None, stage: Stage) -> Outcome:

@@ -143,9 +143,11 @@ def test_a_damaged_index_is_refused(index, tmp_path):
     with pytest.raises(InputError, match=r"part-0.faiss has \d+ bytes where \d+ were written"):
         NearestLabels.open(tmp_path / "copy")
     whole = (index[0] / "part-0.faiss").read_bytes()
-    part.write_bytes(b"\xff" * 200 + whole[200:])
-    with pytest.raises(InputError, match=r"part-0.faiss is damaged, .* copy or make the index again"):
-        NearestLabels.open(tmp_path / "copy")
+    too_many = (1 << 44).to_bytes(8, "little")  # where a length stands: more memory than there is
+    for damaged in (b"\xff" * 200 + whole[200:], whole[:108] + too_many + whole[116:]):
+        part.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"part-0.faiss is damaged, .* copy or make the index again"):
+            NearestLabels.open(tmp_path / "copy")
     part.unlink()
     with pytest.raises(InputError, match="has no bytes where"):
         NearestLabels.open(tmp_path / "copy")

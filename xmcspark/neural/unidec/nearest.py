@@ -182,7 +182,7 @@ class NearestLabels:
                 )
             try:
                 parts.append(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:  # what a damaged size asks for, no machine has
                 raise InputError(
                     f"{path} is damaged, or was made by another release of faiss: copy or make the index again "
                     f"(./spark-submit.sh verify tells which files of a bundle are not what was written)"
