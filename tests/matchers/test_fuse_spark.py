@@ -162,7 +162,7 @@ def test_runs_that_cannot_be_fused_are_refused_before_anything_is_read(spark, ma
         fused_run(spark, [ours, theirs], weights=[1.0, 1.0, 1.0])
     place = joined(theirs.run.uri, "run.json")
     theirs.fs.write_text(place, json.dumps({"config": {"predict": {"transform": "log-sigmoid"}}}))
-    with pytest.raises(InputError, match=r"run b has predict.transform log-sigmoid: .*ensemble.fusion=rank"):
+    with pytest.raises(ConfigError, match=r"run b has predict.transform log-sigmoid: .*ensemble.fusion=rank"):
         fused_run(spark, [ours, theirs])
     theirs.fs.write_text(place, json.dumps({"config": {"predict": {"exclude_self": True}}}))
     with pytest.raises(InputError, match=r"a and b have different predict.exclude_self"):

@@ -209,7 +209,7 @@ def test_further_labels_get_the_ids_after_the_others():
     ):
         names.with_more(["b", "c", "c", "d", "e"], ["B", "C", "C", " ", None])
     for keys, texts in (([17], ["New"]), (["new"], [17])):
-        with pytest.raises(InputError, match="17 is a int: keys and texts are strings"):
+        with pytest.raises(InputError, match="17 is of type int: keys and texts are strings"):
             names.with_more(keys, texts)
 
 

@@ -68,8 +68,9 @@ def _is_a_path(model: str) -> bool:
 def _not_cached(model: str, why: str) -> str:
     return (
         f"encoder.model is {model!r}: no folder of that name, not in the hub's local cache, and {why}. Give a folder "
-        f"with the model (README.md has the command for a small one), or fill the cache on a machine with network, by: hf download {model}; then copy "
-        "~/.cache/huggingface/hub here, to the same place or to where HF_HUB_CACHE points"
+        "with the model (README.md has the command for a small one), or fill the cache on a machine with network, by: "
+        f"hf download {model}; then copy ~/.cache/huggingface/hub here, to the same place or to where HF_HUB_CACHE "
+        "points"
     )
 
 

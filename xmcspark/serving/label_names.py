@@ -68,7 +68,7 @@ class LabelNames:
             word for pair in pairs for word in pair if word is not None and not isinstance(word, str)
         ]:
             raise InputError(
-                f"new labels: {other[0]!r} is a {type(other[0]).__name__}: keys and texts are strings"
+                f"new labels: {other[0]!r} is of type {type(other[0]).__name__}: keys and texts are strings"
             )
         known = set(own.filter(pc.is_in(own, pa.array(keys, pa.large_string()))).to_pylist())
         problems = [f"{key!r} is the key of a label already" for key in keys if key in known]
