@@ -138,7 +138,7 @@ class UnidecSettings:
     bce: float = setting(
         1.0,
         "Weight of binary cross-entropy beside the classifier's loss; 0 leaves it out: in the paper P@k is lower then "
-        "and PSP@k higher; in bench/UNIDEC.md, after one epoch, both were higher.",
+        "and PSP@k higher; in bench/UNIDEC.md, with few epochs, both were higher.",
         source="paper 5, table 2.4",
         minimum=0,
     )
